@@ -1,0 +1,112 @@
+// Package trace is where the running code says which transition of a model it
+// takes. The code calls two hooks around each transition: it passes a [Gate]
+// before, which a test can close, and tells a [Recorder] after, under the lock
+// that guards the transition, so that the order of events is the order of
+// effects. Both are nil in the shipped wiring unless a flag turns recording on.
+package trace
+
+import (
+	"context"
+	"time"
+)
+
+// Action names a transition. The names are those of the models' actions.
+type Action string
+
+// The bootstrap transitions (model/bootstrap).
+const (
+	HookReceive      Action = "HookReceive"      // a hook request enters the hook log
+	HookDecide       Action = "HookDecide"       // under the lock: install, replay or conflict
+	HookAnswer       Action = "HookAnswer"       // the answer is written
+	ControlAuthorize Action = "ControlAuthorize" // under the lock: the bearer is judged
+	ControlServe     Action = "ControlServe"     // an authorized request reaches its handler
+	ControlAnswer    Action = "ControlAnswer"    // the answer is written
+)
+
+// The execution transitions (model/execution).
+const (
+	ExecStart      Action = "ExecStart"      // under the registry lock: a new id is reserved, or a known one found
+	ExecSpawn      Action = "ExecSpawn"      // the process is created
+	ExecRefuse     Action = "ExecRefuse"     // the spawn failed; the reservation is removed
+	LeaderReap     Action = "LeaderReap"     // the leader's status is collected
+	DeadlineExpire Action = "DeadlineExpire" // the request's deadline passed
+	GroupTerm      Action = "GroupTerm"      // SIGTERM to the group (deadline, reap or kill)
+	GraceExpire    Action = "GraceExpire"    // the grace period passed with live members
+	GroupKill      Action = "GroupKill"      // SIGKILL to the group
+	GroupGone      Action = "GroupGone"      // a scan found no live member: the escalation ends
+	LingerExpire   Action = "LingerExpire"   // the linger passed with a pipe still open
+	OutputPublish  Action = "OutputPublish"  // bytes read from a pipe enter the store
+	OutputEOF      Action = "OutputEOF"      // a pipe reached its end
+	ExecExit       Action = "ExecExit"       // the terminal marker and result are published
+	ExecKill       Action = "ExecKill"       // a kill request reaches the exec
+	ExecAck        Action = "ExecAck"        // the result is released
+	ExecCollect    Action = "ExecCollect"    // an acked record is removed after its retention
+	StreamAttach   Action = "StreamAttach"   // a reader takes its snapshot and subscription
+	StreamDeliver  Action = "StreamDeliver"  // an output event is handed to a reader
+	StreamGap      Action = "StreamGap"      // a gap event is handed to a reader
+	StreamExit     Action = "StreamExit"     // the exit event is handed to a reader
+	StreamDetach   Action = "StreamDetach"   // a reader leaves
+	StdinWrite     Action = "StdinWrite"     // bytes are offered to the child's stdin
+	StdinTimeout   Action = "StdinTimeout"   // the child did not drain in time
+	StdinEOF       Action = "StdinEOF"       // the write end is closed
+)
+
+// Point says where the code stands. Zero fields do not apply.
+type Point struct {
+	Action  Action
+	Request uint64 // serial number of the HTTP request within this daemon, from 1
+	Exec    string // exec id
+	Reader  uint64 // serial number of a stream reader within its exec, from 1
+}
+
+// Event is one transition taken. Attrs holds what a model needs to judge it:
+// small integers, booleans and short fixed words; never a token, a payload, an
+// environment value or output.
+type Event struct {
+	Point
+	Seq   uint64 // position in the order of effects, from 1, without holes
+	Attrs []Attr
+}
+
+// Attr is one named fact of an event. Value is an int64, a bool or a fixed word.
+type Attr struct {
+	Key   string
+	Value any
+}
+
+// Recorder receives each transition after it happened. Record is called with
+// the lock held that guards the transition, so it must be quick and must not
+// call back. It assigns Event.Seq.
+type Recorder interface {
+	Record(e Event)
+}
+
+// Gate can park a goroutine before a transition. Pass returns nil when the
+// transition may go on, or the context's error. It is called without locks
+// held.
+type Gate interface {
+	Pass(ctx context.Context, p Point) error
+}
+
+// Clock is the daemon's only source of time: deadlines, graces, lingers,
+// retention and timestamps. All methods are safe for concurrent use.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in its own goroutine once d has passed.
+	AfterFunc(d time.Duration, f func()) Timer
+}
+
+// Timer is a pending call of Clock.AfterFunc.
+type Timer interface {
+	// Stop prevents the call; it reports whether it was still pending.
+	Stop() bool
+}
+
+// System is the real clock, monotonic where the platform's is.
+type System struct{}
+
+// Now returns the current time.
+func (System) Now() time.Time { return time.Now() }
+
+// AfterFunc is time.AfterFunc.
+func (System) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
