@@ -1,0 +1,202 @@
+package httpapi
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"microvms/agentd/api"
+)
+
+// lingerTime bounds how long a connection with unread input stays half-closed
+// after its last answer, so that the answer is read before a reset arrives.
+const lingerTime = 500 * time.Millisecond
+
+// writePiece is how much of an answer has one write deadline.
+const writePiece = 256 << 10
+
+// conn is an admitted connection. Between net/http and the socket it does what
+// net/http cannot: it answers bytes that are no HTTP at once, adds the version
+// header to the answers that net/http writes by itself, holds one deadline over
+// the wait for a header, gives each piece of an answer its own write deadline
+// and closes without cutting off the answer.
+type conn struct {
+	net.Conn
+	admission *admission
+	serial    uint64
+
+	// Guarded by admission.mu.
+	serving  bool      // a complete header arrived and its answer is not finished
+	served   bool      // it has answered before
+	since    time.Time // when the wait for a header began
+	headerBy time.Time // deadline of that wait
+	released bool
+	evicted  bool // closed for a newcomer
+
+	judged  bool        // the first byte was looked at; only the reading goroutine uses it
+	handler atomic.Bool // a handler owns the answer: net/http writes nothing of its own
+	linger  atomic.Bool // input may be unread at the close
+	halved  atomic.Bool // the write side is shut
+}
+
+// waitHeaderLocked begins a wait for a header. Callers hold admission.mu.
+func (c *conn) waitHeaderLocked(now time.Time) {
+	c.serving, c.since, c.headerBy = false, now, now.Add(c.admission.limits.HeaderTimeout)
+	c.Conn.SetReadDeadline(c.headerBy)
+}
+
+// beginServing is called when a complete header has arrived. It reports false
+// when the connection was closed for a newcomer before that: the request must
+// then have no effect, since its answer is lost for certain.
+func (c *conn) beginServing() bool {
+	c.handler.Store(true)
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	if c.evicted {
+		return false
+	}
+	c.serving, c.served = true, true
+	c.Conn.SetReadDeadline(time.Time{})
+	return true
+}
+
+// beginWaiting is called when an answer is finished and the next header is due.
+func (c *conn) beginWaiting() {
+	c.handler.Store(false)
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	c.waitHeaderLocked(time.Now())
+	c.admission.notifyLocked()
+}
+
+// SetReadDeadline never extends the wait for a header: net/http has one
+// deadline for the idle time and another for the header, here both share one.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	if !c.serving && (t.IsZero() || t.After(c.headerBy)) {
+		t = c.headerBy
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// Read reads, and answers a connection whose first byte cannot begin an HTTP
+// request: net/http would wait for a newline that a TLS peer never sends.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.judged {
+		c.judged = true
+		if !tokenByte(p[0]) {
+			c.admission.debug("connection does not speak http", "first_byte", int(p[0]))
+			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: "+api.MediaText+
+				"\r\nConnection: close\r\n\r\n400 Bad Request")
+			c.lingerNow()
+			return 0, io.EOF
+		}
+	}
+	return n, err
+}
+
+// Write writes with a deadline for each piece. Outside a handler the bytes are
+// an answer of net/http's own, which gets the version header.
+func (c *conn) Write(p []byte) (int, error) {
+	if !c.handler.Load() {
+		c.linger.Store(true)
+		if _, err := c.write(withVersion(p, c.admission.version)); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	return c.write(p)
+}
+
+func (c *conn) write(p []byte) (written int, err error) {
+	for {
+		piece := p[written:min(len(p), written+writePiece)]
+		c.Conn.SetWriteDeadline(time.Now().Add(c.admission.limits.WriteTimeout))
+		n, err := c.Conn.Write(piece)
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// withVersion puts the version header behind the status line of an answer.
+func withVersion(answer []byte, version string) []byte {
+	end := bytes.Index(answer, []byte("\r\n"))
+	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 ")) || end < 0 {
+		return answer
+	}
+	out := make([]byte, 0, len(answer)+len(api.HeaderVersion)+len(version)+4)
+	out = append(out, answer[:end+2]...)
+	out = append(out, api.HeaderVersion+": "+version+"\r\n"...)
+	return append(out, answer[end+2:]...)
+}
+
+// CloseWrite shuts the write side.
+func (c *conn) CloseWrite() error {
+	c.halved.Store(true)
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close closes the connection and frees its slot.
+func (c *conn) Close() error {
+	if c.linger.Load() && !c.halved.Load() {
+		c.lingerNow()
+	}
+	err := c.Conn.Close()
+	a := c.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !c.released {
+		c.released = true
+		delete(a.conns, c)
+		a.notifyLocked()
+	}
+	return err
+}
+
+// lingerNow shuts the write side and waits, within bounds of time and bytes,
+// for the peer to close. A close with unread input would send a reset, and a
+// reset may overtake the answer at the peer.
+func (c *conn) lingerNow() {
+	c.CloseWrite()
+	until := time.Now().Add(lingerTime)
+	c.Conn.SetReadDeadline(until)
+	n, err := io.CopyN(io.Discard, c.Conn, c.admission.limits.MaxDrainBytes)
+	if err == nil && n == c.admission.limits.MaxDrainBytes {
+		// The peer still sends: nothing more is read, but it gets the rest of
+		// the time to read the answer.
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.admission.closed:
+		}
+	}
+}
+
+// tokenByte reports whether b may begin a request: a character of an HTTP
+// method (RFC 9110, section 5.6.2).
+func tokenByte(b byte) bool {
+	switch {
+	case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+		return true
+	}
+	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), b) >= 0
+}
+
+// connOf returns the admitted connection that a request came in on.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+type connKey struct{}

@@ -1,0 +1,46 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"golang.org/x/sys/unix"
+
+	"microvms/agentd/api"
+)
+
+// health serves GET /v1/health: always 200, without a bearer, before bootstrap
+// too. It carries counts and facts, never a value of the workload.
+func (s *Server) health(a *answer, _ *request) {
+	registered, busy := s.config.Registry.Counts()
+	observed, dropped := s.config.Boot.Log()
+	keys := uint(len(s.config.ImageEnv))
+	if s.config.RefuseOmittedUser != "" {
+		a.Header()[api.HeaderDefaultUser] = []string{"1"}
+	}
+	a.json(http.StatusOK, &api.Health{
+		Version:       s.config.Version,
+		Bootstrapped:  s.config.Boot.Bootstrapped(),
+		Disk:          measureDisk(".", uint64(s.limits.DiskReserveBytes)),
+		Busy:          busy,
+		Execs:         uint(registered),
+		Hooks:         observed,
+		HooksDropped:  dropped,
+		IdentitySteps: []api.IdentityStep{},
+		ImageEnvKeys:  &keys,
+	})
+}
+
+// measureDisk returns the free space of path's filesystem, nil when it cannot
+// be measured: unknown is not full.
+func measureDisk(path string, reserve uint64) *api.DiskHealth {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return nil
+	}
+	available := fs.Bavail * uint64(fs.Frsize)
+	return &api.DiskHealth{
+		AvailableBytes: available,
+		ReserveBytes:   reserve,
+		UnderPressure:  reserve > 0 && available < reserve,
+	}
+}

@@ -1,0 +1,142 @@
+// Package httpapi is the daemon's HTTP front: transport rules, authorization,
+// routes and their handlers (wire facts, sections 1 to 9). It decides nothing
+// about commands: that is agentd/execution.
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"microvms/agentd/internal/hooks"
+	"microvms/agentd/internal/limits"
+	"microvms/agentd/trace"
+)
+
+// Config wires a Server. Every field but Recorder and Gate is required.
+type Config struct {
+	Version  string
+	Log      *slog.Logger
+	Clock    trace.Clock
+	Recorder trace.Recorder // nil: none
+	Gate     trace.Gate     // nil: none
+	Limits   limits.Limits  // with defaults
+	Boot     *hooks.Bootstrap
+	Registry interface{ Counts() (int, bool) }
+	ImageEnv map[string]string // the image snapshot; never written
+
+	// RefuseOmittedUser, when not empty, is the detail of the refusal that a
+	// start without a user gets, because the image names a default user.
+	RefuseOmittedUser string
+}
+
+// Server serves wire version 1 on listeners. Its methods are safe for
+// concurrent use.
+type Server struct {
+	config Config
+	limits limits.Limits
+	log    *slog.Logger
+	routes []route
+	mux    *chi.Mux
+	http   *http.Server
+	serial atomic.Uint64
+
+	base context.Context // ends when the daemon does
+	end  context.CancelFunc
+
+	mu        sync.Mutex
+	listeners map[*admission]struct{}
+	stopping  bool
+}
+
+// New returns a Server that serves nothing yet.
+func New(c Config) *Server {
+	s := &Server{config: c, limits: c.Limits, log: c.Log, listeners: map[*admission]struct{}{}}
+	s.base, s.end = context.WithCancel(context.Background())
+	s.routes = s.table()
+	s.mux = s.router()
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: c.Limits.HeaderTimeout,
+		IdleTimeout:       c.Limits.HeaderTimeout,
+		ErrorLog:          slog.NewLogLogger(quiet{c.Log.Handler()}, slog.LevelDebug),
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, nc)
+		},
+		ConnState: func(nc net.Conn, state http.ConnState) {
+			if c, ok := nc.(*conn); ok && state == http.StateIdle {
+				c.beginWaiting()
+			}
+		},
+		// OPTIONS * reaches the handler, so that its answer carries the
+		// version header too.
+		DisableGeneralOptionsHandler: true,
+	}
+	return s
+}
+
+// Serve accepts connections from l until Shutdown. It returns nil after a
+// shutdown and closes l in any case.
+func (s *Server) Serve(l net.Listener) error {
+	a := newAdmission(l, s.limits, s.config.Version, s.log.Debug)
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		l.Close()
+		return nil
+	}
+	s.listeners[a] = struct{}{}
+	s.mu.Unlock()
+	err := s.http.Serve(a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	delete(s.listeners, a)
+	return err
+}
+
+// Shutdown stops accepting, lets requests in flight finish until ctx ends or
+// the shutdown grace has passed, and then cuts what is left: output streams
+// that still wait, mostly. Commands are not touched.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	for a := range s.listeners {
+		a.Close() // connections that ask nothing included: net/http would wait for them
+	}
+	s.mu.Unlock()
+	grace, cancel := context.WithTimeout(ctx, s.limits.ShutdownGrace)
+	defer cancel()
+	err := s.http.Shutdown(grace)
+	s.end()
+	if err == nil {
+		return nil
+	}
+	s.http.Close()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// quiet hands on that net/http had something to say, and how much, but not
+// the text: it may quote bytes of a peer.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	out := slog.NewRecord(r.Time, r.Level, "net/http reported a connection error", r.PC)
+	out.AddAttrs(slog.Int("bytes", len(r.Message)))
+	return q.Handler.Handle(ctx, out)
+}
+
+// seconds returns a moment as whole seconds since the epoch.
+func seconds(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) }
