@@ -1,0 +1,152 @@
+// Package lossy turns arbitrary bytes into UTF-8 with one U+FFFD for each
+// maximal invalid subpart (Unicode 16, section 3.9, "U+FFFD Substitution of
+// Maximal Subparts"), which is what polls carry (wire facts, section 7.2).
+// The standard library offers one replacement a run or one a byte.
+package lossy
+
+import (
+	"io"
+	"math/bits"
+	"unicode/utf8"
+)
+
+const replacement = "\uFFFD"
+
+// Append appends src to dst as valid UTF-8.
+func Append(dst, src []byte) []byte {
+	for len(src) > 0 {
+		n, ok := next(src)
+		if ok {
+			dst = append(dst, src[:n]...)
+		} else {
+			dst = append(dst, replacement...)
+		}
+		src = src[n:]
+	}
+	return dst
+}
+
+// next measures what src, which is not empty, begins with: a run of valid
+// UTF-8, or one maximal invalid subpart.
+func next(src []byte) (n int, ok bool) {
+	for n < len(src) {
+		if src[n] < utf8.RuneSelf {
+			n++
+			continue
+		}
+		if r, size := utf8.DecodeRune(src[n:]); r != utf8.RuneError || size > 1 {
+			n += size
+			continue
+		}
+		if n == 0 {
+			return subpart(src), false
+		}
+		break
+	}
+	return n, true
+}
+
+// subpart returns the length of the maximal invalid subpart that src begins
+// with: the longest start of a well-formed sequence, or one byte.
+func subpart(src []byte) int {
+	low, high, length := byte(0x80), byte(0xBF), 0
+	switch b := src[0]; {
+	case 0xC2 <= b && b <= 0xDF:
+		length = 2
+	case 0xE0 <= b && b <= 0xEF:
+		length = 3
+		switch b {
+		case 0xE0:
+			low = 0xA0 // below: an overlong form
+		case 0xED:
+			high = 0x9F // above: a surrogate
+		}
+	case 0xF0 <= b && b <= 0xF4:
+		length = 4
+		switch b {
+		case 0xF0:
+			low = 0x90
+		case 0xF4:
+			high = 0x8F // above: beyond U+10FFFF
+		}
+	default:
+		return 1
+	}
+	for n := 1; n < length; n++ {
+		if n == len(src) || src[n] < low || src[n] > high {
+			return n
+		}
+		low, high = 0x80, 0xBF
+	}
+	return length
+}
+
+// Quote writes src to w as one JSON string, lossy where it must be, in pieces
+// of about cap(buf) bytes, so that large output is never held twice. It needs
+// a cap(buf) of at least 64 and returns the part that is not yet written.
+func Quote(w io.Writer, buf, src []byte) ([]byte, error) {
+	buf = append(buf, '"')
+	for len(src) > 0 {
+		if cap(buf)-len(buf) < 16 {
+			if _, err := w.Write(buf); err != nil {
+				return buf[:0], err
+			}
+			buf = buf[:0]
+		}
+		// A plain run is copied as far as it fits.
+		if n := plain(src[:min(len(src), cap(buf)-len(buf)-8)]); n > 0 {
+			buf = append(buf, src[:n]...)
+			src = src[n:]
+			continue
+		}
+		var n int
+		buf, n = quoteOne(buf, src)
+		src = src[n:]
+	}
+	return append(buf, '"'), nil
+}
+
+// plain counts the leading bytes that stand for themselves in a JSON string,
+// eight at a time.
+func plain(src []byte) (n int) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(src); n += 8 {
+		s := src[n : n+8 : n+8]
+		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		quote, slash := x^(ones*'"'), x^(ones*'\\')
+		// A top bit is set for a byte below 0x20, equal to '"' or '\\', or
+		// above 0x7f. A borrow can mark a byte too many, never one too few,
+		// and only above one that is rightly marked.
+		special := ((x - ones*0x20) | (quote - ones) | (slash - ones) | x) & tops
+		if special != 0 {
+			return n + bits.TrailingZeros64(special)/8
+		}
+	}
+	for n < len(src) && src[n] >= 0x20 && src[n] < utf8.RuneSelf && src[n] != '"' && src[n] != '\\' {
+		n++
+	}
+	return n
+}
+
+// quoteOne appends the one special character that src begins with.
+func quoteOne(buf, src []byte) ([]byte, int) {
+	const hex = "0123456789abcdef"
+	switch b := src[0]; {
+	case b == '"' || b == '\\':
+		return append(buf, '\\', b), 1
+	case b < 0x20:
+		if short := shortEscape[b]; short != 0 {
+			return append(buf, '\\', short), 1
+		}
+		return append(buf, '\\', 'u', '0', '0', hex[b>>4], hex[b&15]), 1
+	case b < utf8.RuneSelf:
+		return append(buf, b), 1
+	}
+	if r, size := utf8.DecodeRune(src); r != utf8.RuneError || size > 1 {
+		return append(buf, src[:size]...), size
+	}
+	return append(buf, replacement...), subpart(src)
+}
+
+var shortEscape = [0x20]byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}
