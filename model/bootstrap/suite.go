@@ -1,0 +1,139 @@
+package bootstrap
+
+import "microvms/model"
+
+// Held is the specified configuration: two run hooks and two control requests
+// in flight, an attacker from bootstrap on, clients that vanish. Three hooks in
+// a behaviour with a log of two entries are enough for a winner, a replay or a
+// conflict, and a dropped request.
+func Held() Config {
+	return Config{
+		Name: "held", HookSlots: 2, ControlSlots: 2, MaxHooks: 3, LogCap: 2, Execs: 1,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, AttackerSecond, Malformed},
+		Bearers:  []Token{Harness, Attacker, NoToken},
+		Cuts:     true,
+	}
+}
+
+// HookLog is the configuration of the hook log: every hook and shape of a body,
+// and more requests than the log holds.
+func HookLog() Config {
+	return Config{
+		Name: "log", HookSlots: 2, MaxHooks: 4, LogCap: 2,
+		Payloads: []Payload{HarnessFirst, AttackerFirst, Malformed, Oversized},
+		Hooks:    []Hook{Ready, Validate, Suspend, Resume, Terminate},
+		Cuts:     true, Liveness: true,
+	}
+}
+
+// Handlers is the configuration of an image with workload handlers.
+func Handlers() Config {
+	return Config{
+		Name: "handlers", HookSlots: 2, ControlSlots: 1, MaxHooks: 4, LogCap: 2, Execs: 1,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst},
+		Hooks:    []Hook{Ready, Resume},
+		Bearers:  []Token{Harness},
+		Handlers: true, Liveness: true,
+	}
+}
+
+// Live is the specified rule with progress: every request ends.
+func Live() Config {
+	c := Seeded(Specified)
+	c.Name = "live"
+	return c
+}
+
+// Broken is the held configuration with the deployment assumption broken: a
+// hostile process runs before bootstrap. Exactly one property must fail.
+func Broken() Config {
+	c := Seeded(Specified)
+	c.Name, c.AttackerFromStart = brokenName, true
+	return c
+}
+
+const brokenName = "attacker-before-bootstrap"
+
+// Replay is the configuration whose whole graph is replayed on the running
+// daemon, requests held at every point at which they can interleave.
+func Replay() Config {
+	return Config{
+		Name: "replay", HookSlots: 2, ControlSlots: 1, MaxHooks: 3, LogCap: 2, Execs: 1,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, Malformed},
+		Bearers:  []Token{Harness, Attacker},
+	}
+}
+
+// Sequential is the configuration whose atomic form is replayed on the daemon
+// binary: one request at a time.
+func Sequential() Config {
+	return Config{
+		Name: "sequential", HookSlots: 1, ControlSlots: 1, MaxHooks: 3, LogCap: LogSize, Execs: 2,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, AttackerSecond, Malformed, Oversized},
+		Hooks:    []Hook{Ready, Validate, Suspend, Resume, Terminate},
+		Bearers:  []Token{Harness, Attacker, NoToken},
+	}
+}
+
+// Seeded is the configuration in which a deviation is looked for: small enough
+// that all of them are checked in seconds, large enough that each is noticed.
+func Seeded(d Deviation) Config {
+	c := Config{
+		Name: "seeded", HookSlots: 2, ControlSlots: 1, MaxHooks: 3, LogCap: 2, Execs: 1,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, Malformed},
+		Hooks:    []Hook{Resume},
+		Bearers:  []Token{Harness, Attacker, NoToken},
+		Cuts:     true, Liveness: true,
+		Deviation: d,
+	}
+	return c
+}
+
+// base returns the configuration in which a deviation is planted.
+func (d Deviation) base() Config {
+	var c Config
+	switch d {
+	case HandlerOnReplay, HandlerOnConflict, HandlerForDropped, HandlerTwice, HandlersConcurrent, AnswerBeforeHandler, TokenInHandlerEnv:
+		c = Handlers()
+	case OversizedAs400:
+		c = HookLog()
+	default:
+		c = Seeded(d)
+	}
+	c.Name, c.Deviation = d.Name(), d
+	return c
+}
+
+// Configs returns the interleaved configurations that a check goes through: the
+// specified ones, the broken assumption, and every deviation.
+func Configs() []Config {
+	out := []Config{Held(), HookLog(), Handlers(), Live(), Replay(), Broken()}
+	for d := Specified + 1; d < deviations; d++ {
+		out = append(out, d.base())
+	}
+	return out
+}
+
+// Suite returns the package's configurations with what a check of each must
+// find. The counts of the published model are the publication's; the others are
+// the golden record that the tests pin.
+func Suite() model.Suite {
+	s := model.Suite{
+		Name:    "bootstrap",
+		Summary: "one-shot bootstrap, authorization and hook log at the granularity at which requests interleave",
+	}
+	golden := goldenRecord()
+	for _, c := range Configs() {
+		expect := golden[c.Name]
+		expect.Deviation = c.Deviation.String()
+		if c.Name == brokenName {
+			expect.Deviation = "a hostile process runs before bootstrap (deployment assumption broken)"
+		}
+		s.Cases = append(s.Cases, model.NewCase(c.Name, func() model.Model[State] { return New(c) }, expect))
+	}
+	s.Cases = append(s.Cases, model.NewCase(Sequential().Name, func() model.Model[State] { return NewAtomic(Sequential()) }, golden[Sequential().Name]))
+	for _, p := range m1Published {
+		s.Cases = append(s.Cases, model.NewCase(p.config.Name, func() model.Model[M1State] { return NewM1(p.config) }, p.expect))
+	}
+	return s
+}
