@@ -1,0 +1,201 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"microvms/agentd/api"
+)
+
+// Caps on buffered bodies (client facts, section 9). Streams have none.
+const (
+	maxBodyBytes      = 512 << 20
+	maxErrorBodyBytes = 64 << 10
+	maxDetailBytes    = 512
+)
+
+// call is one request that is answered by one JSON document.
+type call struct {
+	method, path string
+	in, out      any  // in nil: no body
+	open         bool // sent without the bearer
+	detached     bool // goes on when the session is closed; the request timeout bounds it
+}
+
+// do sends c and decodes its answer. It never repeats a request and follows no
+// redirect: a 3xx is an answer like any other.
+func (s *Session) do(ctx context.Context, c call) error {
+	var body []byte
+	if c.in != nil {
+		var err error
+		if body, err = json.Marshal(c.in); err != nil {
+			return invalidArg("cannot encode the request of %s %s: %v", c.method, c.path, err)
+		}
+	}
+	callCtx := ctx
+	if !c.detached {
+		linked, done, err := s.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		callCtx = linked
+	}
+	reqCtx, cancel := withTimeout(callCtx, s.clock, s.requestTimeout)
+	defer cancel()
+
+	start := s.clock.Now()
+	resp, err := s.send(reqCtx, c, body, "application/json")
+	if err != nil {
+		return s.failure(ctx, reqCtx, c, err)
+	}
+	defer resp.Body.Close()
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request answered", slog.String("method", c.method), slog.String("path", c.path),
+		slog.Int("status", resp.StatusCode), slog.Int64("duration_ms", s.clock.Now().Sub(start).Milliseconds()))
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return s.refusal(c, resp)
+	}
+	data, err := readCapped(resp, maxBodyBytes)
+	if err != nil {
+		if KindOf(err) == KindProtocol {
+			return err
+		}
+		return s.failure(ctx, reqCtx, c, err)
+	}
+	if err := json.Unmarshal(data, c.out); err != nil {
+		return protocolError("cannot decode the answer of %s %s (%d bytes): compare the daemon's GET /v1/schema with this client: %v",
+			c.method, c.path, len(data), describeDecodeError(err))
+	}
+	return nil
+}
+
+// send makes the request and returns the answer's head.
+func (s *Session) send(ctx context.Context, c call, body []byte, accept string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, c.method, s.base.String()+c.path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.in != nil {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		req.ContentLength = int64(len(body))
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("User-Agent", "microvm-client")
+	if !c.open {
+		req.Header.Set("Authorization", "Bearer "+s.token.value)
+	}
+	return s.transport.RoundTrip(req)
+}
+
+// failure names why a request got no complete answer: the caller stopped, the
+// session was closed, the request timeout passed, or the transport failed.
+func (s *Session) failure(caller, reqCtx context.Context, c call, err error) error {
+	what := "the answer of " + c.method + " " + c.path
+	switch {
+	case caller.Err() != nil:
+		return interrupted(what, context.Cause(caller))
+	case s.closing.Err() != nil:
+		return errSessionClosed()
+	case errors.Is(context.Cause(reqCtx), errDeadline):
+		return &Error{Kind: KindRetryable, Wire: WireTransport,
+			Message: fmt.Sprintf("no complete answer of %s %s within %s", c.method, c.path, s.requestTimeout)}
+	}
+	return &Error{Kind: KindRetryable, Wire: WireTransport,
+		Message: fmt.Sprintf("cannot complete %s %s", c.method, c.path), Err: err}
+}
+
+// refusal reads the answer of a request that was refused.
+func (s *Session) refusal(c call, resp *http.Response) error {
+	apiErr := &APIError{Method: c.method, Path: c.path, Status: resp.StatusCode}
+	for _, name := range []string{"X-Amzn-Requestid", "X-Request-Id"} {
+		if id := resp.Header.Get(name); id != "" && apiErr.RequestID == "" {
+			apiErr.RequestID = id
+		}
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 && n < 1<<31 {
+		apiErr.RetryAfter = time.Duration(n) * time.Second
+	}
+	// A body that breaks off or passes the cap loses its text, not its status.
+	if data, err := readCapped(resp, maxErrorBodyBytes); err == nil {
+		s.describe(apiErr, data)
+	}
+	wire, kind := classify(resp.StatusCode)
+	return &Error{Kind: kind, Wire: wire, Err: apiErr}
+}
+
+// describe fills code and detail: a JSON error body on the exec routes, plain
+// text elsewhere. A daemon that echoes the bearer must not get it into an error.
+func (s *Session) describe(e *APIError, body []byte) {
+	var wire api.Error
+	text := string(body)
+	if json.Unmarshal(body, &wire) == nil && wire.Code != "" {
+		e.Code, text = string(wire.Code), wire.Detail
+	}
+	if s.token.value != "" {
+		text = strings.ReplaceAll(text, s.token.value, s.token.String())
+		e.Code = strings.ReplaceAll(e.Code, s.token.value, s.token.String())
+	}
+	text = strings.TrimSpace(text)
+	if len(text) > maxDetailBytes {
+		text = text[:maxDetailBytes]
+	}
+	e.Detail = strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// readCapped reads a body of at most limit bytes; both the declared length and
+// the bytes read are checked.
+func readCapped(resp *http.Response, limit int64) ([]byte, error) {
+	if resp.ContentLength > limit {
+		return nil, protocolError("answer declares %d bytes, over the cap of %d", resp.ContentLength, limit)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, protocolError("answer is over the cap of %d bytes", limit)
+	}
+	return data, nil
+}
+
+// describeDecodeError keeps the place of a decoding failure and drops values,
+// which could be command output.
+func describeDecodeError(err error) error {
+	var typeErr *json.UnmarshalTypeError
+	if errors.As(err, &typeErr) {
+		return fmt.Errorf("field %q has the wrong type", typeErr.Field)
+	}
+	var syntaxErr *json.SyntaxError
+	if errors.As(err, &syntaxErr) {
+		return fmt.Errorf("not JSON at byte %d", syntaxErr.Offset)
+	}
+	return errors.New("not the expected shape")
+}
+
+// execPath is the path of one exec's route. The id is one segment, escaped;
+// dot segments are escaped too, so that nothing on the way resolves them.
+func execPath(id, route string) (string, error) {
+	switch id {
+	case "":
+		return "", invalidArg("exec id: must not be empty")
+	case "start":
+		// Wire facts, section 1: the start route shadows this id.
+		return "", invalidArg("exec id %q: the daemon's start route has this name, so such an exec cannot be reached", id)
+	}
+	segment := url.PathEscape(id)
+	if strings.Trim(segment, ".") == "" {
+		segment = strings.ReplaceAll(segment, ".", "%2E")
+	}
+	return "/v1/exec/" + segment + route, nil
+}
