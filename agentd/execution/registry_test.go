@@ -276,4 +276,3 @@ func helper(verb string) int {
 	fmt.Fprintf(os.Stderr, "unknown verb %q\n", verb)
 	return 64
 }
-
