@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+
+	"microvms/client"
+)
+
+// exitRow is one row of the exit table.
+type exitRow struct {
+	Exit    int         `json:"exit"`
+	Code    client.Kind `json:"code"`
+	Meaning string      `json:"meaning"`
+	Finding string      `json:"finding"`
+	Hint    string      `json:"-"`
+}
+
+// exitTable is the contract of client facts, section 8.2. It is append-only: a
+// row never changes its number or code.
+//
+// CLI-3: each failure class has its own number, distinct from 1, because a
+// script must tell a bug of this command from every other failure.
+var exitTable = []exitRow{
+	{0, "", "done", "", ""},
+	{1, client.KindUnexpected, "a bug in this command", "", "report it, with the command line and the text on stderr"},
+	{2, client.KindInvalidArg, "refused locally, before any call; every parse error", "", "microvm COMMAND --help lists what each option takes"},
+	{3, client.KindRetryable, "transient: the same command may succeed", "Endpoint authentication", "run the same command again"},
+	{4, client.KindCredentials, "the identity is wrong or missing", "", "check the identity that the command used"},
+	{5, client.KindProtocol, "the daemon refused the request on its merits", "", ""},
+	{6, client.KindBuildWedged, "the image build was never scheduled", "`clientToken` is a permanent idempotency key",
+		"an image in CREATING cannot be deleted: note its id and build under a new name"},
+	{7, client.KindLaunchDied, "the VM ended before it ran", "`runHookPayload` arrives wrapped, not as the body", "microvm logs names the log group to read"},
+	{8, client.KindWindowClosed, "the suspended window has passed", "`idlePolicy`", "the window is set at launch with --suspended-sec"},
+	{9, client.KindPlatform, "the platform failed, or the VM is not usable", "", ""},
+	{10, client.KindTimeout, "a deadline of this command; the VM and the exec are untouched", "", "polling only reads: poll again"},
+	{11, client.KindInterrupted, "interrupted after a launch or a start", "The build log group survives Terraform", ""},
+	{12, client.KindPrecondition, "something this command needs is missing", "", "microvm doctor checks all prerequisites"},
+	{13, client.KindExecFailed, "the sandbox is fine; the command in it failed", "", ""},
+}
+
+// wireHints replace a row's hint for one wire kind.
+var wireHints = map[client.WireKind]string{
+	client.WireUnauthorized:    "the agent token is not the one that was installed at launch",
+	client.WireAuthTokenMint:   "minting the endpoint token is part of every request; it failed, so run the same command again",
+	client.WireNotFound:        "the exec was never started, its start was refused, or it was acked some time ago",
+	client.WireNotBootstrapped: "the VM has no token installed yet: run the same command again, or ask microvm health",
+}
+
+// daemonStatus holds the wire kinds that a status of the daemon causes; only
+// these are named in an envelope's data.kind.
+func daemonStatus(err error) bool {
+	var apiErr *client.APIError
+	return errors.As(err, &apiErr) && client.WireKindOf(err) != ""
+}
+
+// exitOf gives the exit code of a kind.
+func exitOf(kind client.Kind) int { return rowOf(kind).Exit }
+
+// rowOf finds a kind's row; an unknown one is unexpected.
+func rowOf(kind client.Kind) exitRow {
+	for _, row := range exitTable[1:] {
+		if row.Code == kind {
+			return row
+		}
+	}
+	return exitTable[1]
+}

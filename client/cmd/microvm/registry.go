@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+const description = "Run commands inside MicroVMs.\n\n" +
+	"Results go to stdout, all else to stderr. With --json stdout holds exactly one envelope; a failure's code and exit " +
+	"code are stable. MICROVM_ENDPOINT and MICROVM_AGENT_TOKEN stand in for --endpoint and --agent-token."
+
+// runner is a parsed command.
+type runner interface {
+	run(ctx context.Context, a *app) (*result, error)
+}
+
+// root is the command tree, from which the parser, help and completion come.
+type root struct {
+	JSON    bool             `name:"json" help:"Write one JSON envelope to stdout."`
+	Dense   bool             `help:"Write one short line; with --json, compact JSON."`
+	Quiet   bool             `short:"q" help:"No progress on stderr. Warnings stay."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
+	Exec       execCommand       `cmd:"" help:"Run a command and print its output."`
+	Stdin      stdinCommand      `cmd:"" help:"Write to the input of a running command."`
+	Kill       killCommand       `cmd:"" help:"End a command and its process group."`
+	Ps         psCommand         `cmd:"" help:"List the process groups of all commands."`
+	Ack        ackCommand        `cmd:"" help:"Take the result of a finished command; the daemon then forgets it."`
+	Health     healthCommand     `cmd:"" help:"Show the daemon's health."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
+}
+
+// attach is the group of flags that name a daemon.
+type attach struct {
+	Endpoint   string `placeholder:"URL" help:"The daemon's URL or host (else $$MICROVM_ENDPOINT). A bare host means https."`
+	AgentToken string `placeholder:"TOKEN" help:"The daemon's token. Better set $$MICROVM_AGENT_TOKEN: arguments are visible to others."`
+}
+
+// entry documents one command beyond its flags.
+type entry struct {
+	Name         string
+	ResponseType string
+	ResponseKeys []string
+	Example      string
+}
+
+// registry has one entry for each command of the tree, in its order.
+var registry = []entry{
+	{"exec", "microvm.exec", []string{"execId", "exitCode", "stdout", "stderr", "truncated", "phase"},
+		"microvm exec 'make test 2>&1 | tail'        # one word: a script of /bin/sh\n" +
+			"microvm exec -- ls -l '/a dir'              # after --: an argument vector, no shell\n" +
+			"microvm exec --stream --json 'make test'    # a JSON line for each event, then the envelope\n" +
+			"microvm exec --detach 'sleep 600'           # print the exec id and leave\n" +
+			"microvm exec --poll x-0123456789abcdef      # read its record\n\n" +
+			"Exit code 0 only if the command exited 0; 13 if it did not, unless --propagate-exit hands on its own code " +
+			"(124 deadline, 127 not found, 128+n signal).\n" +
+			"The first Ctrl-C detaches: the command goes on, exit code 11. A second one within a second kills it."},
+	{"stdin", "microvm.stdin", []string{"execId", "written", "eof"},
+		"microvm stdin x-0123456789abcdef --data 'yes' --eof\n" +
+			"tar c . | microvm stdin x-0123456789abcdef --data - --eof"},
+	{"kill", "microvm.kill", []string{"execId", "killed"}, "microvm kill x-0123456789abcdef"},
+	{"ps", "microvm.ps", []string{"procs"}, "microvm ps"},
+	{"ack", "microvm.exec", []string{"execId", "phase", "exitCode", "stdout", "stderr", "truncated"}, "microvm ack x-0123456789abcdef"},
+	{"health", "microvm.health", []string{"version", "bootstrapped", "identityDegraded", "identityRepaired", "diskAvailableBytes",
+		"diskUnderPressure", "busy", "execs"}, "microvm health --endpoint http://127.0.0.1:9000"},
+	{"completion", "microvm.completion", []string{"shell", "script"}, "source <(microvm completion bash)"},
+}
+
+// example is the text that a command's help ends with.
+func example(name string) string {
+	for _, e := range registry {
+		if e.Name == name {
+			return "Examples:\n\n  " + strings.ReplaceAll(e.Example, "\n", "\n  ")
+		}
+	}
+	panic("no registry entry for command " + name)
+}
+
+func (*execCommand) Help() string       { return example("exec") }
+func (*stdinCommand) Help() string      { return example("stdin") }
+func (*killCommand) Help() string       { return example("kill") }
+func (*psCommand) Help() string         { return example("ps") }
+func (*ackCommand) Help() string        { return example("ack") }
+func (*healthCommand) Help() string     { return example("health") }
+func (*completionCommand) Help() string { return example("completion") }
+
+// version is stamped by the build.
+var version = "dev"
+
+// versionText is the version and the commit that the toolchain recorded.
+func versionText() string {
+	commit := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value[:min(len(s.Value), 12)]
+			}
+		}
+	}
+	return fmt.Sprintf("microvm %s (commit %s)", version, commit)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// sink writes until the first error, then discards: a command's work goes on
+// whoever left. It is safe for concurrent use.
+type sink struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error // the first failure
+}
+
+// Write never fails; see err.
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		_, s.err = s.w.Write(p)
+	}
+	return len(p), nil
+}
+
+// WriteString is Write for a string.
+func (s *sink) WriteString(text string) {
+	if text != "" {
+		s.Write([]byte(text))
+	}
+}
+
+// broken says whether a write has failed.
+func (s *sink) broken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}
+
+// left says whether the failure is that the reader has gone.
+func (s *sink) left() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Is(s.err, syscall.EPIPE) || errors.Is(s.err, io.ErrClosedPipe) || errors.Is(s.err, os.ErrClosed) ||
+		errors.Is(s.err, syscall.EBADF)
+}
+
+// paint makes a word red on a terminal that wants colour.
+func (a *app) paint(word string) string {
+	file, ok := a.stderr.w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) || a.env("NO_COLOR") != "" || a.env("CLICOLOR") == "0" || a.env("TERM") == "dumb" {
+		return word
+	}
+	return "\x1b[1;31m" + word + "\x1b[0m"
+}
+
+// escape replaces what could steer a terminal or fake a line: control
+// characters, invalid UTF-8, and characters that change the direction of text.
+func escape(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsControl(r) && r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// table aligns cells in columns. The first row is the heading.
+func table(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = escape(cell)
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
