@@ -10,11 +10,16 @@ package agentd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
+	"time"
 
+	"microvms/agentd/execution"
+	"microvms/agentd/internal/accounts"
 	"microvms/agentd/internal/hooks"
 	"microvms/agentd/internal/httpapi"
 	"microvms/agentd/internal/limits"
@@ -36,15 +41,41 @@ type Config struct {
 	Gate     trace.Gate     // nil: none
 
 	// Environ is the daemon's startup environment in the form of os.Environ,
-	// from which the image snapshot is taken once.
+	// from which the image snapshot is taken once. It is not kept.
 	Environ []string
 
 	Limits Limits
+
+	// PasswdPath is the guest's passwd file, read for each start; default
+	// "/etc/passwd".
+	PasswdPath string
+
+	// DefaultUser is the image's default user, nil for none. This version does
+	// not resolve it: a start without a user is refused, never run as root.
+	DefaultUser *string
+	// PreserveImageUser says that the image sealed a user of its own. It counts
+	// only while DefaultUser is nil, and is refused likewise.
+	PreserveImageUser bool
+
+	// RepairIdentity asks for identity repair at bootstrap. This version has
+	// none; New warns, and health reports that no repair ran.
+	RepairIdentity bool
+	// PowerOff powers the VM off. This version answers poweroff_unavailable to
+	// every request for it, whether or not this is set.
+	PowerOff func() error
+
+	// Waits owns the waits for children. nil: the daemon waits only for its own
+	// children, by pid, as a library must.
+	Waits *execution.Waits
+	// OOMScoreAdj is the daemon's and its children's out-of-memory score; nil
+	// leaves both alone.
+	OOMScoreAdj *execution.OOMScoreAdj
 }
 
 // Daemon serves wire version 1. Its methods are safe for concurrent use.
 type Daemon struct {
-	server *httpapi.Server
+	server   *httpapi.Server
+	registry *execution.Registry
 
 	stop sync.Once
 	done chan struct{} // closed when the shutdown is complete
@@ -53,6 +84,9 @@ type Daemon struct {
 
 // New returns a Daemon that does not serve yet. Release it with Shutdown.
 func New(c Config) (*Daemon, error) {
+	if strings.ContainsAny(c.Version, "\r\n") {
+		return nil, fmt.Errorf("cannot use version %q: it goes into a header and must be one line", c.Version)
+	}
 	if c.Version == "" {
 		c.Version = "0.0.0-dev"
 	}
@@ -62,17 +96,58 @@ func New(c Config) (*Daemon, error) {
 	if c.Clock == nil {
 		c.Clock = trace.System{}
 	}
-	lim := c.Limits.WithDefaults()
+	if c.PasswdPath == "" {
+		c.PasswdPath = "/etc/passwd"
+	}
+	if c.RepairIdentity {
+		c.Log.Warn("identity repair is not part of this version: no repair will run")
+	}
+	l := c.Limits.WithDefaults()
+	registry := execution.New(c.execution(l))
 	server := httpapi.New(httpapi.Config{
-		Version: c.Version, Log: c.Log, Clock: c.Clock, Recorder: c.Recorder, Gate: c.Gate,
-		Limits: lim, Boot: hooks.New(lim.HookLogEntries), Registry: none{},
+		Version: c.Version, Log: c.Log, Clock: c.Clock, Recorder: c.Recorder, Gate: c.Gate, Limits: l,
+		Boot: hooks.New(l.HookLogEntries), Registry: registry,
+		Accounts:          &accounts.Accounts{PasswdPath: c.PasswdPath},
+		ImageEnv:          accounts.Snapshot(c.Environ),
+		RefuseOmittedUser: c.refuseOmittedUser(),
 	})
-	return &Daemon{server: server, done: make(chan struct{})}, nil
+	return &Daemon{server: server, registry: registry, done: make(chan struct{})}, nil
 }
 
-type none struct{}
+// execution is the core's configuration: wire version 1 with these limits. In
+// the core, as in Limits, zero means the default and less means none.
+func (c *Config) execution(l Limits) execution.Config {
+	return execution.Config{
+		Clock: c.Clock, Recorder: c.Recorder, Gate: c.Gate, Log: c.Log, Waits: c.Waits,
+		Capture:       execution.Capture{HeadBytes: orNone(l.MaxOutputBytes), RingBytes: orNone(l.StreamBufferBytes)},
+		Linger:        orNone(l.OutputLinger),
+		KillGrace:     orNone(l.KillGrace),
+		ScanInterval:  orNone(l.ScanInterval),
+		Retention:     orNone(l.ExecTTL),
+		StdinTimeout:  orNone(l.StdinWriteTimeout),
+		MaxStdinWrite: orNone(l.MaxStdinWriteBytes),
+		OOMScoreAdj:   c.OOMScoreAdj,
+	}
+}
 
-func (none) Counts() (int, bool) { return 0, false }
+func orNone[T int | time.Duration](n T) T {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// refuseOmittedUser returns why a start without a user is refused, empty when
+// it is not.
+func (c *Config) refuseOmittedUser() string {
+	switch {
+	case c.DefaultUser != nil:
+		return fmt.Sprintf("AGENTD_DEFAULT_USER is %q, and default users are not resolved by this daemon; send user as an integer", *c.DefaultUser)
+	case c.PreserveImageUser:
+		return "AGENTD_PRESERVE_IMAGE_USER is set, and image users are not resolved by this daemon; send user as an integer"
+	}
+	return ""
+}
 
 // Serve accepts connections from l until ctx ends or Shutdown is called, and
 // returns nil once that shutdown is complete. It closes l in any case.
@@ -92,7 +167,9 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 func (d *Daemon) Shutdown(ctx context.Context) error {
 	d.stop.Do(func() {
 		defer close(d.done)
-		d.err = d.server.Shutdown(ctx)
+		// The front first: what its requests wait for may be the core's to end.
+		front := d.server.Shutdown(ctx)
+		d.err = errors.Join(front, d.registry.Close(ctx))
 	})
 	<-d.done
 	return d.err

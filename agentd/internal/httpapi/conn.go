@@ -40,6 +40,9 @@ type conn struct {
 	handler atomic.Bool // a handler owns the answer: net/http writes nothing of its own
 	linger  atomic.Bool // input may be unread at the close
 	halved  atomic.Bool // the write side is shut
+
+	corked  bool   // only the handler's goroutine uses these two
+	pending []byte // written while corked
 }
 
 // waitHeaderLocked begins a wait for a header. Callers hold admission.mu.
@@ -110,7 +113,26 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
+	if c.corked {
+		c.pending = append(c.pending, p...)
+		return len(p), nil
+	}
 	return c.write(p)
+}
+
+// cork collects what is written until uncork: net/http's chunked encoding
+// takes three system calls for one write and flush.
+func (c *conn) cork() { c.corked = true }
+
+// uncork writes what was collected.
+func (c *conn) uncork() error {
+	c.corked = false
+	if len(c.pending) == 0 {
+		return nil
+	}
+	_, err := c.write(c.pending)
+	c.pending = c.pending[:0]
+	return err
 }
 
 func (c *conn) write(p []byte) (written int, err error) {

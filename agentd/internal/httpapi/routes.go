@@ -29,6 +29,7 @@ type route struct {
 	path   string
 	access access
 	handle func(*answer, *request)
+	doc    routeDoc
 }
 
 // table returns the routes in the order in which the schema lists them.
@@ -36,10 +37,18 @@ func (s *Server) table() []route {
 	var routes []route
 	for _, name := range api.Hooks() {
 		routes = append(routes, route{"POST", api.HookPrefix + "/" + name, hook,
-			func(a *answer, r *request) { s.hook(a, r, name) }})
+			func(a *answer, r *request) { s.hook(a, r, name) }, hookDoc(name)})
 	}
 	return append(routes,
-		route{"GET", api.PathHealth, open, s.health},
+		route{"POST", api.PathExecStart, bearer, s.execStart, startDoc},
+		route{"GET", api.PathExec, bearer, s.execPoll, pollDoc},
+		route{"GET", api.PathExecStream, bearer, s.execStream, streamDoc},
+		route{"POST", api.PathExecStdin, bearer, s.execStdin, stdinDoc},
+		route{"POST", api.PathExecAck, bearer, s.execAck, ackDoc},
+		route{"POST", api.PathExecKill, bearer, s.execKill, killDoc},
+		route{"GET", api.PathProcs, bearer, s.procs, procsDoc},
+		route{"GET", api.PathHealth, open, s.health, healthDoc},
+		route{"GET", api.PathSchema, open, s.serveSchema, schemaDoc},
 	)
 }
 

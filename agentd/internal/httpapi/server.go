@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"microvms/agentd/execution"
+	"microvms/agentd/internal/accounts"
 	"microvms/agentd/internal/hooks"
 	"microvms/agentd/internal/limits"
 	"microvms/agentd/trace"
@@ -29,7 +31,8 @@ type Config struct {
 	Gate     trace.Gate     // nil: none
 	Limits   limits.Limits  // with defaults
 	Boot     *hooks.Bootstrap
-	Registry interface{ Counts() (int, bool) }
+	Registry *execution.Registry
+	Accounts *accounts.Accounts
 	ImageEnv map[string]string // the image snapshot; never written
 
 	// RefuseOmittedUser, when not empty, is the detail of the refusal that a
@@ -47,6 +50,7 @@ type Server struct {
 	mux    *chi.Mux
 	http   *http.Server
 	serial atomic.Uint64
+	schema []byte
 
 	base context.Context // ends when the daemon does
 	end  context.CancelFunc
@@ -62,11 +66,13 @@ func New(c Config) *Server {
 	s.base, s.end = context.WithCancel(context.Background())
 	s.routes = s.table()
 	s.mux = s.router()
+	s.schema = s.describe()
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: c.Limits.HeaderTimeout,
 		IdleTimeout:       c.Limits.HeaderTimeout,
 		ErrorLog:          slog.NewLogLogger(quiet{c.Log.Handler()}, slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return s.base },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, nc)
 		},

@@ -9,6 +9,7 @@ package strictjson
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/go-json-experiment/json"
@@ -70,4 +71,30 @@ func Members(text []byte, f func(name string, value jsontext.Value) bool) bool {
 		}
 	}
 	return true
+}
+
+// Describe says where a body is wrong and how, without its values: a body may
+// carry a token or an environment.
+func Describe(err error) string {
+	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return "the body repeats a key"
+	case errors.As(err, &semantic):
+		if semantic.JSONPointer == "" {
+			return "the body is not the object that this route takes"
+		}
+		return fmt.Sprintf("the value at %q has the wrong type", cut(string(semantic.JSONPointer)))
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("the body is not valid JSON at byte %d", syntax.ByteOffset)
+	}
+	return "the body is not valid JSON"
+}
+
+func cut(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
 }

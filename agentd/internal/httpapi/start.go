@@ -1,0 +1,247 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"microvms/agentd/api"
+	"microvms/agentd/execution"
+	"microvms/agentd/internal/accounts"
+	"microvms/agentd/internal/strictjson"
+)
+
+// namespace is the registry namespace of wire version 1.
+const namespace = "v1"
+
+// execStart serves POST /v1/exec/start.
+func (s *Server) execStart(a *answer, r *request) {
+	var req api.StartRequest
+	if !s.readJSON(a, r, &req) {
+		return
+	}
+	timeout, bad := wellFormed(&req)
+	if bad != nil {
+		a.fail(bad.Code, bad.Detail)
+		return
+	}
+	// A lost client must not cut a spawn in two: the context is the daemon's.
+	ctx := execution.WithRequest(s.detached(), r.serial)
+	// EXEC-4: prepare runs only for an id that is not known, so a retry is
+	// answered before any name is resolved and before power-off is judged.
+	_, created, err := s.config.Registry.Start(ctx, execution.Key{Namespace: namespace, ID: req.ExecID},
+		func(context.Context) (*execution.Command, error) { return s.prepare(&req, timeout) })
+	if err == nil && !created {
+		// EXEC-7: these are faults of the body's form, not of a name in it.
+		if bad := emptyProgram(&req); bad != nil {
+			err = bad
+		}
+	}
+	if err != nil {
+		s.failStart(a, r, err)
+		return
+	}
+	a.json(http.StatusOK, &api.StartResponse{ExecID: req.ExecID, Phase: api.PhaseRunning})
+}
+
+// failStart answers a start that has no command: a refusal, or a spawn that
+// failed. Nothing was registered.
+func (s *Server) failStart(a *answer, r *request, err error) {
+	var refusal *api.Error
+	var spawn *execution.SpawnError
+	switch {
+	case errors.As(err, &refusal):
+		s.log.Warn("exec start refused", "request", r.serial, "code", string(refusal.Code))
+		a.fail(refusal.Code, refusal.Detail)
+	case errors.Is(err, execution.ErrInvalidCommand):
+		a.fail(api.MalformedRequest, err.Error())
+	case errors.As(err, &spawn):
+		s.log.Warn("exec spawn failed", "request", r.serial, "err", spawn)
+		a.fail(api.SpawnFailed, spawn.Error())
+	case errors.Is(err, execution.ErrClosed), errors.Is(err, context.Canceled):
+		a.Header().Set("Connection", "close")
+		a.fail(api.SpawnFailed, "the daemon is shutting down")
+	default:
+		panic(err) // the core has no other errors; the catch-all answers 500
+	}
+}
+
+// wellFormed judges what can be judged without looking at the guest, before
+// anything is reserved or spawned. The timeout is 0 for none.
+func wellFormed(req *api.StartRequest) (timeout time.Duration, bad *api.Error) {
+	if req.ExecID == "" {
+		return 0, malformed("exec_id is missing or empty")
+	}
+	if req.Command == nil {
+		return 0, malformed("command is missing")
+	}
+	if req.TimeoutSec != nil {
+		var ok bool
+		if timeout, ok = parseTimeout(*req.TimeoutSec); !ok {
+			return 0, malformed("timeout_sec is not a positive finite number of seconds")
+		}
+	}
+	for i, arg := range req.Command {
+		if strings.IndexByte(arg, 0) >= 0 {
+			return 0, malformed(fmt.Sprintf("command[%d] holds a NUL byte", i))
+		}
+	}
+	if req.Cwd != nil && strings.IndexByte(*req.Cwd, 0) >= 0 {
+		return 0, malformed("cwd holds a NUL byte")
+	}
+	if name, bad := accounts.BadEntry(req.Env); bad {
+		return 0, malformed(fmt.Sprintf("env: the entry %q has an empty name, an equals sign in its name or a NUL byte", name))
+	}
+	return timeout, nil
+}
+
+func malformed(detail string) *api.Error {
+	return &api.Error{Code: api.MalformedRequest, Detail: detail}
+}
+
+// parseTimeout reads seconds. It refuses what is not positive and finite or
+// does not fit an unsigned 64-bit count of seconds. Beyond the clock's range
+// there is no deadline; below its resolution the deadline is one nanosecond.
+func parseTimeout(sec float64) (time.Duration, bool) {
+	switch {
+	case !(sec > 0) || math.IsInf(sec, 1) || sec >= 1<<64:
+		return 0, false
+	case sec >= math.MaxInt64/float64(time.Second):
+		return 0, true
+	}
+	return max(time.Duration(math.Round(sec*float64(time.Second))), 1), true
+}
+
+// emptyProgram refuses a start that names nothing to run.
+func emptyProgram(req *api.StartRequest) *api.Error {
+	switch {
+	case req.Shell.IsNamed && req.Shell.Name == "":
+		return malformed("shell is an empty string")
+	case !req.Shell.On && !req.Shell.IsNamed && len(req.Command) == 0:
+		return malformed("command is empty and no shell is asked for")
+	}
+	return nil
+}
+
+// prepare resolves a start request into a command: user, group, environment,
+// shell, program, power-off, in this order. Its errors are *api.Error, and
+// nothing is spawned or registered after one.
+func (s *Server) prepare(req *api.StartRequest, timeout time.Duration) (*execution.Command, error) {
+	if bad := s.refuseNames(req); bad != nil {
+		return nil, bad
+	}
+	if bad := emptyProgram(req); bad != nil {
+		return nil, bad
+	}
+	if req.Shell.IsNamed {
+		return nil, &api.Error{Code: api.UnknownShell, Detail: fmt.Sprintf("shell %q: shells by name are not resolved by this daemon; use true for /bin/sh", req.Shell.Name)}
+	}
+	env, bad := s.environment(req)
+	if bad != nil {
+		return nil, bad
+	}
+	if req.PowerOffOnExit {
+		// EXEC-11: refused before the spawn; a command that could not be
+		// followed by its power-off must not run.
+		return nil, &api.Error{Code: api.PowerOffUnavailable, Detail: "the daemon cannot power off this VM"}
+	}
+	c := &execution.Command{
+		Env: accounts.Entries(env), Credential: credential(req.User, req.Group), Stdin: req.Stdin,
+		Timeout: timeout, ReapGroup: req.ReapGroupOnExit,
+	}
+	if req.Cwd != nil {
+		c.Dir = *req.Cwd
+	}
+	if req.Shell.On {
+		// EXEC-9: one unwrapped argument; what is wrong with a script is the
+		// shell's to judge.
+		c.Path, c.Args = "/bin/sh", []string{"/bin/sh", "-c", strings.Join(req.Command, "\n")}
+		return c, nil
+	}
+	c.Path, c.Args = accounts.FindProgram(req.Command[0], env, c.Dir), req.Command
+	return c, nil
+}
+
+// refuseNames refuses a user or a group given by name, and an omitted user
+// where the image names a default one: running as root instead would be the
+// one answer that nobody asked for.
+func (s *Server) refuseNames(req *api.StartRequest) *api.Error {
+	if req.User == nil && s.config.RefuseOmittedUser != "" {
+		return &api.Error{Code: api.UnknownUser, Detail: s.config.RefuseOmittedUser}
+	}
+	// EXEC-10
+	if req.User != nil && req.User.IsName {
+		return &api.Error{Code: api.UnknownUser, Detail: fmt.Sprintf("user %q: users by name are not resolved by this daemon; send the uid as an integer", req.User.Name)}
+	}
+	if req.Group != nil && req.Group.IsName {
+		return &api.Error{Code: api.UnknownGroup, Detail: fmt.Sprintf("group %q: groups by name are not resolved by this daemon; send the gid as an integer", req.Group.Name)}
+	}
+	return nil
+}
+
+// environment layers a child's environment: image snapshot, account, launch,
+// request, and nothing else.
+func (s *Server) environment(req *api.StartRequest) (map[string]string, *api.Error) {
+	layers := accounts.Layers{Launch: s.config.Boot.Env(), Request: req.Env}
+	if name, bad := accounts.BadEntry(layers.Launch); bad {
+		return nil, malformed(fmt.Sprintf("launch environment: the entry %q cannot be part of an environment", name))
+	}
+	if req.InheritImageEnv {
+		layers.Image = s.config.ImageEnv // EXEC-13: only when asked for
+	}
+	if req.User != nil {
+		if row, ok := s.config.Accounts.ByID(req.User.ID); ok {
+			layers.Identity = row.Identity()
+		}
+	}
+	return layers.Flatten(), nil
+}
+
+// credential returns whom the child runs as, nil for the daemon's own user. A
+// numeric user keeps the daemon's group unless one is given; supplementary
+// groups are never set, and cleared where the daemon may.
+func credential(user, group *api.NameOrID) *syscall.Credential {
+	if user == nil && group == nil {
+		return nil
+	}
+	c := &syscall.Credential{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid()), NoSetGroups: os.Geteuid() != 0}
+	if user != nil {
+		c.Uid = user.ID
+	}
+	if group != nil {
+		c.Gid = group.ID
+	}
+	return c
+}
+
+// readJSON decodes a control body. It answers and reports false when there is
+// nothing to go on with.
+func (s *Server) readJSON(a *answer, r *request, v any) bool {
+	if !isJSON(r.Header) {
+		a.fail(api.MalformedRequest, "the content type is not application/json")
+		return false
+	}
+	body, err := r.body.read(s.limits.MaxBodyBytes, 0, s.limits.BodyStallTimeout)
+	switch {
+	case errors.Is(err, errBodyTooLarge):
+		a.text(http.StatusRequestEntityTooLarge, s.tooLarge())
+		return false
+	case errors.Is(err, errBodyTimeout):
+		a.text(http.StatusRequestTimeout, fmt.Sprintf("request body stalled for %v\n", s.limits.BodyStallTimeout))
+		return false
+	case err != nil:
+		a.fail(api.MalformedRequest, "the request body ended early")
+		return false
+	}
+	if err := strictjson.Unmarshal(body, v); err != nil {
+		a.fail(api.MalformedRequest, strictjson.Describe(err))
+		return false
+	}
+	return true
+}
