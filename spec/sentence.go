@@ -106,7 +106,7 @@ func (c *Clauses) parsePrefix(prefix, sentence string) error {
 		if at == 3 {
 			end = ", then "
 		}
-		text, tail := cutClause(rest, end, at+1)
+		text, tail := cutClause(rest, end)
 		if text == "" {
 			return fmt.Errorf("cannot parse sentence %q: the %q clause is empty or does not end with %q", sentence, clauseKeywords[at], end)
 		}
@@ -130,11 +130,11 @@ func keywordAt(prefix string, from int, first bool) int {
 	return -1
 }
 
-// cutClause ends a clause at the earliest later keyword, or at the end of the
-// prefix, which must be the clause's own ending.
-func cutClause(rest, end string, next int) (text, tail string) {
+// cutClause ends a clause at the earliest keyword after a comma, or at the end of
+// the prefix, which must be the clause's own ending.
+func cutClause(rest, end string) (text, tail string) {
 	at := -1
-	for _, k := range clauseKeywords[min(next, len(clauseKeywords)):] {
+	for _, k := range clauseKeywords {
 		if i := strings.Index(rest, ", "+k+" "); i >= 0 && (at < 0 || i < at) {
 			at = i
 		}
