@@ -120,7 +120,7 @@ func renderGlossary(b *strings.Builder, s *Set) {
 	terms := slices.Clone(s.Terms)
 	slices.SortFunc(terms, func(x, y Term) int { return strings.Compare(strings.ToLower(x.Name), strings.ToLower(y.Name)) })
 	for _, t := range terms {
-		fmt.Fprintf(b, "| %s | %s | %s |\n", t.Name, t.Definition, strings.Join(t.Aliases, ", "))
+		fmt.Fprintf(b, "| %s | %s | %s |\n", cell(t.Name), cell(t.Definition), cell(strings.Join(t.Aliases, ", ")))
 	}
 	b.WriteString("\n")
 }
@@ -132,10 +132,16 @@ func renderWaivers(b *strings.Builder, s *Set) {
 		return
 	}
 	b.WriteString("| requirement | waived | reason | owed by | ends with version |\n|---|---|---|---|---|\n")
-	for i := range s.Waivers {
-		w := &s.Waivers[i]
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", w.Requirement, w.Subject(), w.Reason, w.Owner, w.Until)
+	waivers := slices.Clone(s.Waivers)
+	slices.SortStableFunc(waivers, func(x, y Waiver) int { return compareIDs(x.Requirement, y.Requirement) })
+	for _, w := range waivers {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", cell(w.Requirement), cell(w.Subject()), cell(w.Reason), cell(w.Owner), cell(w.Until))
 	}
+}
+
+// cell makes a text fit for a table: no pipe ends the cell, no line break the row.
+func cell(text string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(text)
 }
 
 // RenderCodes returns CODES.md: the table of findings.
