@@ -2,84 +2,237 @@ package model
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
 )
 
-// deadlockName is the property under which a deadlock is reported.
+// deadlockName is the property under which a deadlock is reported. It exists
+// when the model sets Terminal or CheckDeadlock.
 const deadlockName = "no deadlock"
 
-// Check explores the model and judges its properties.
+// Check explores the model and judges its properties. It returns an error that
+// wraps [ErrRefused] when the model breaks a rule of [Model], a [PanicError] when
+// one of its functions panics, and no error otherwise: a bound that is reached, or a
+// context that ends, makes the verdict Inconclusive. Safe for concurrent use.
 func Check[S comparable](ctx context.Context, m Model[S], o Options) (*Report, error) {
-	g, err := Explore(ctx, m, o)
+	if err := validate(&m); err != nil {
+		return nil, err
+	}
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+	}
+	start := time.Now()
+	if o.Mode == DFS {
+		return checkDepthFirst(ctx, &m, o, start)
+	}
+	s := newSearch(&m, o)
+	defer s.free()
+	stop := s.meter.watch(o.Progress, m.title())
+	err := s.run(ctx)
+	stop()
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Model: m.Name, Config: m.Config, Verdict: Holds, Complete: true, Distinct: uint64(len(g.States)), Transitions: uint64(len(g.Edges))}
-	parent := make([]int, len(g.States))
-	via := make([]Action, len(g.States))
-	for i := range parent {
-		parent[i] = -1
+	r, err := s.report(ctx)
+	if err != nil {
+		return nil, err
 	}
-	r.States = uint64(len(m.Init(nil)))
-	for i, s := range g.States {
-		r.Depth = max(r.Depth, g.Depth[i])
-		r.States += uint64(len(m.Next(s, nil)))
-		for _, e := range g.Out(i) {
-			if parent[e.To] < 0 && g.Depth[e.To] == g.Depth[i]+1 {
-				parent[e.To], via[e.To] = i, e.Action
-			}
-		}
-	}
-	path := func(n int, more ...Edge) *Path {
-		var ss []S
-		var as []Action
-		for k := n; k >= 0; k = parent[k] {
-			ss = append([]S{g.States[k]}, ss...)
-			if parent[k] >= 0 {
-				as = append([]Action{via[k]}, as...)
-			}
-		}
-		for _, e := range more {
-			ss, as = append(ss, g.States[e.To]), append(as, e.Action)
-		}
-		return newPath(&m, ss, as, -1)
-	}
-	for _, p := range m.Properties {
-		pr := PropertyReport{Name: p.Name, Kind: p.Kind.String(), Requirements: p.Requirements, Witness: p.Witness, Verdict: Holds}
-		switch p.Kind {
-		case KindAlways, KindSometimes:
-			if p.Kind == KindSometimes {
-				pr.Verdict = Violated
-			}
-			for i, s := range g.States {
-				if p.State(s) != (p.Kind == KindAlways) {
-					pr.Path = path(i)
-					pr.Verdict = map[bool]Verdict{true: Violated, false: Holds}[p.Kind == KindAlways]
-					break
-				}
-			}
-		case KindStep, KindSometimesStep:
-			if p.Kind == KindSometimesStep {
-				pr.Verdict = Violated
-			}
-			for _, e := range g.Edges {
-				if p.Step(g.States[e.From], e.Action, g.States[e.To]) != (p.Kind == KindStep) {
-					pr.Path = path(e.From, e)
-					pr.Verdict = map[bool]Verdict{true: Violated, false: Holds}[p.Kind == KindStep]
-					break
-				}
-			}
-		default:
-			pr.Verdict = Inconclusive
-		}
-		if pr.Verdict != Holds && r.Verdict != Violated {
-			r.Verdict = pr.Verdict
-		}
-		r.Properties = append(r.Properties, pr)
+	r.finish(start, len(s.workers), s.meter.peak.Load())
+	if o.Progress != nil {
+		_, _ = o.Progress.Write([]byte(m.title() + ": " + r.Summary() + "\n"))
 	}
 	return r, nil
 }
 
-// Simulate walks the model at random.
-func Simulate[S comparable](ctx context.Context, m Model[S], o Options) (*Report, error) {
-	return Check(ctx, m, o)
+func (r *Report) finish(start time.Time, workers int, peak uint64) {
+	r.Timing = Timing{Seconds: time.Since(start).Seconds(), Workers: workers, PeakHeap: peak}
 }
+
+// title names a model and its configuration: "bootstrap:held".
+func (m *Model[S]) title() string {
+	if m.Config == "" {
+		return m.Name
+	}
+	return m.Name + ":" + m.Config
+}
+
+// newReport fills in what the counts alone say.
+func newReport[S comparable](m *Model[S], t *tally, complete bool) *Report {
+	r := &Report{Model: m.Name, Config: m.Config, States: t.states, Terminal: t.terminal, Transitions: t.transitions, Complete: complete}
+	for i, a := range m.Actions {
+		r.Actions = append(r.Actions, ActionCount{Name: a.Name, Enabled: t.enabled[i], Taken: t.taken[i], Changed: t.changed[i]})
+		// CHECK-7: only a complete run can say that an action never fires.
+		if complete && t.taken[i] == 0 && !slices.Contains(m.MayBeDead, a.Name) {
+			r.DeadActions = append(r.DeadActions, a.Name)
+		}
+	}
+	return r
+}
+
+// report judges everything that the search found.
+func (s *search[S]) report(ctx context.Context) (*Report, error) {
+	m := s.m
+	r := newReport(m, &s.total, s.bound == "")
+	r.Distinct, r.Depth, r.Exact = s.distinct(), s.depth, s.exact != nil
+	if !r.Exact {
+		r.Collisions = expectedCollisions(r.Distinct, r.States)
+	}
+	t := trail[S]{s}
+	live := 0
+	for i := range m.Properties {
+		p := &m.Properties[i]
+		pr := newPropertyReport(p)
+		pr.Antecedents = s.total.antecedents[i]
+		if f := s.total.best[i]; f.found {
+			path, err := t.of(i, f)
+			if err != nil {
+				return nil, err
+			}
+			pr.Path = path
+		}
+		pr.Verdict = verdictOf(p.Kind, pr.Path != nil, r.Complete)
+		if p.Kind == KindEventually || p.Kind == KindLeadsTo {
+			if r.Complete {
+				path, err := s.judgeLive(ctx, live)
+				if err != nil {
+					return nil, err
+				}
+				pr.Path, pr.Verdict = path, Holds
+				if path != nil {
+					pr.Verdict = Violated
+				}
+				if s.stop.Load() != 0 {
+					pr.Path, pr.Verdict = nil, Inconclusive
+					s.bound = s.stopReason(ctx)
+				}
+			}
+			live++
+		}
+		r.Properties = append(r.Properties, pr)
+	}
+	if s.judge.deadlock {
+		pr := PropertyReport{Name: deadlockName, Kind: "deadlock", Requirements: []string{}}
+		if f := s.total.best[len(m.Properties)]; f.found {
+			path, err := t.of(len(m.Properties), f)
+			if err != nil {
+				return nil, err
+			}
+			pr.Path = path
+		}
+		pr.Verdict = verdictOf(KindAlways, pr.Path != nil, r.Complete)
+		r.Properties = append(r.Properties, pr)
+	}
+	conclude(r, m.Properties, s.bound)
+	return r, nil
+}
+
+func newPropertyReport[S comparable](p *Property[S]) PropertyReport {
+	pr := PropertyReport{Name: p.Name, Kind: p.Kind.String(), Requirements: p.Requirements, Witness: p.Witness}
+	if pr.Requirements == nil {
+		pr.Requirements = []string{}
+	}
+	return pr
+}
+
+// verdictOf turns "an example was found" into a verdict.
+func verdictOf(k Kind, found, complete bool) Verdict {
+	witness := k == KindSometimes || k == KindSometimesStep
+	switch {
+	case found && witness:
+		return Holds
+	case found:
+		return Violated
+	case !complete: // CHECK-3: what was not seen within a bound may still be there
+		return Inconclusive
+	case witness: // CHECK-8
+		return Violated
+	}
+	return Holds
+}
+
+// conclude marks vacuous properties and gives the verdict on the run.
+func conclude[S comparable](r *Report, ps []Property[S], bound string) {
+	reached := map[string]bool{}
+	for i := range ps {
+		reached[ps[i].Name] = r.Properties[i].Verdict == Holds
+	}
+	var violated, vacuous, why []string
+	unknown := bound != ""
+	for i := range r.Properties {
+		pr := &r.Properties[i]
+		switch pr.Verdict {
+		case Violated:
+			violated = append(violated, quote(pr.Name))
+			continue
+		case Inconclusive:
+			unknown = true
+			continue
+		}
+		if i >= len(ps) || !r.Complete {
+			continue
+		}
+		p := &ps[i]
+		// CHECK-9: true of nothing, by its antecedent or by its witness.
+		if hasAntecedent(p) && pr.Antecedents == 0 || p.Witness != "" && !reached[p.Witness] {
+			pr.Vacuous = true
+			vacuous = append(vacuous, quote(pr.Name))
+		}
+	}
+	add := func(label string, items []string) {
+		if len(items) > 0 {
+			why = append(why, label+strings.Join(items, ", "))
+		}
+	}
+	add("violated: ", violated)
+	add("dead actions: ", r.DeadActions)
+	add("vacuous: ", vacuous)
+	if bound != "" {
+		why = append(why, bound)
+	}
+	r.Reason = strings.Join(why, "; ")
+	switch {
+	case len(violated)+len(vacuous)+len(r.DeadActions) > 0:
+		r.Verdict = Violated
+	case unknown:
+		r.Verdict = Inconclusive
+	default:
+		r.Verdict = Holds
+	}
+}
+
+func quote(s string) string { return `"` + s + `"` }
+
+// expectedCollisions is TLC's estimate: each state that was met again might have
+// been a new one that shares a fingerprint (checker facts, section 3.1).
+func expectedCollisions(distinct, states uint64) float64 {
+	if states < distinct {
+		return 0
+	}
+	return float64(distinct) * float64(states-distinct) / (1 << 63) / 2
+}
+
+// Simulate walks the model at random, Walks times up to WalkLength steps. It
+// finds violations and witnesses and never proves anything: without a violation
+// the verdict is Inconclusive. It returns errors as Check does.
+func Simulate[S comparable](ctx context.Context, m Model[S], o Options) (*Report, error) {
+	if err := validate(&m); err != nil {
+		return nil, err
+	}
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	return simulate(ctx, &m, o)
+}
+
+// Refused reports whether err says that a model breaks the rules.
+func Refused(err error) bool { return errors.Is(err, ErrRefused) }

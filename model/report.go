@@ -26,11 +26,11 @@ type Report struct {
 	Depth    int    `json:"depth"`    // states on the longest shortest path: 1 for a model whose initial states have no new successors
 	Terminal uint64 `json:"terminal"` // distinct states without successors
 
-	Complete    bool            `json:"complete"` // the whole space was explored
-	Actions     []ActionCount   `json:"action_counts"`
+	Complete    bool             `json:"complete"` // the whole space was explored
+	Actions     []ActionCount    `json:"action_counts"`
 	Properties  []PropertyReport `json:"properties"`
-	DeadActions []string        `json:"dead_actions,omitempty"`
-	Transitions uint64          `json:"transitions"` // distinct (state, action, successor) triples followed
+	DeadActions []string         `json:"dead_actions,omitempty"`
+	Transitions uint64           `json:"transitions"` // distinct (state, action, successor) triples followed
 	// Collisions is the expected number of fingerprint collisions, distinct × (states − distinct) / 2^64; 0 in exact mode.
 	Collisions float64 `json:"expected_collisions"`
 	Exact      bool    `json:"exact"`
