@@ -1,0 +1,25 @@
+// Command agentd is the daemon inside a MicroVM. It serves wire version 1 on
+// AGENTD_PORT, logs JSON lines to stdout and ends cleanly on SIGTERM and
+// SIGINT. All settings come from AGENTD_* variables; see --help.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is stamped by the linker (-X main.version=…).
+var version = "0.0.0-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	// After the first signal the default action is back: a second one ends the
+	// daemon without waiting for requests in flight.
+	context.AfterFunc(ctx, stop)
+	// A log reader that left must not end the only way into the VM. Notify,
+	// and not Ignore: children inherit what is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr, thisProcess{}))
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"microvms/agentd/execution"
+)
+
+// process is what the command does to the process that it runs in. Tests of
+// run pass one that changes nothing.
+type process interface {
+	// prepare hardens the process and returns the out-of-memory scores to use,
+	// nil to leave them alone.
+	prepare(log *slog.Logger) *execution.OOMScoreAdj
+	// adoptsOrphans reports whether orphans become this process's children.
+	adoptsOrphans() bool
+}
+
+// thisProcess is the real one.
+type thisProcess struct{}
+
+// ownScore is low enough to outlive any workload and not the value that would
+// make a leak of the daemon's own unkillable.
+const ownScore = -900
+
+func (thisProcess) prepare(log *slog.Logger) *execution.OOMScoreAdj {
+	// WAIT-5: a child without CAP_SYS_PTRACE cannot read the daemon's memory
+	// or environment, where the token and image secrets are.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		log.Warn("cannot make the process non-dumpable", "err", err)
+	}
+	data, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		log.Warn("cannot read the oom score: it stays as it is", "err", err)
+		return nil
+	}
+	inherited, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		log.Warn("cannot read the oom score: it stays as it is", "err", err)
+		return nil
+	}
+	if inherited <= ownScore {
+		return nil
+	}
+	// WAIT-6, WAIT-7: the daemon is the last to go, its children are not.
+	return &execution.OOMScoreAdj{Own: ownScore, Child: inherited}
+}
+
+func (thisProcess) adoptsOrphans() bool {
+	var subreaper int32
+	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&subreaper)), 0, 0, 0); err != nil {
+		subreaper = 0
+	}
+	return os.Getpid() == 1 || subreaper != 0
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"microvms/agentd"
+	"microvms/agentd/execution"
+)
+
+// Exit codes.
+const (
+	exitClean  = 0
+	exitFailed = 1 // it could not serve
+	exitUsage  = 2 // the command line or a setting that must not be guessed
+)
+
+const usage = `agentd serves the MicroVM wire protocol, version 1.
+
+Usage: agentd [--listen HOST] [--trace FILE] [--help | --version]
+
+  --listen HOST  IPv4 address to listen on (default 0.0.0.0)
+  --trace FILE   record every transition as one JSON line in FILE
+  --version      print the version
+  --help         print this text
+
+Settings are read from the environment. One that is unset or cannot be read
+keeps its default, with a warning in the log.
+
+  AGENTD_PORT                     port, 0 for a free one (9000)
+  AGENTD_LOG                      debug, info, warn, error or off (info)
+  AGENTD_MAX_BODY_BYTES           control request bodies (536870912)
+  AGENTD_MAX_OUTPUT_BYTES         output of each stream kept for polls (8388608)
+  AGENTD_STREAM_BUFFER_BYTES      replay window of each exec (1048576)
+  AGENTD_MAX_STDIN_WRITE_BYTES    one stdin write (1048576)
+  AGENTD_DISK_RESERVE_BYTES       free space that health measures against (268435456)
+  AGENTD_OUTPUT_LINGER_SECS       wait for output after a command's exit (5)
+  AGENTD_EXEC_TTL_SECS            life of an acked exec (900)
+  AGENTD_SSE_KEEPALIVE_SECS       comment on a silent stream (15)
+  AGENTD_DEFAULT_USER             refuses starts without a user
+  AGENTD_PRESERVE_IMAGE_USER      1: likewise
+  AGENTD_DROP_EXEC_CAPABILITIES   false or 0; true is refused by this version
+
+Logs are JSON lines on stdout; the line with msg "listening" carries the
+address as addr. Example:
+
+  AGENTD_PORT=0 agentd --listen 127.0.0.1
+`
+
+// run is the command without its process: it serves until ctx ends and returns
+// the exit code.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, p process) int {
+	flags := flag.NewFlagSet("agentd", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	host := flags.String("listen", "0.0.0.0", "")
+	tracePath := flags.String("trace", "", "")
+	showVersion := flags.Bool("version", false, "")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return exitClean
+	case err != nil:
+		fmt.Fprintf(stderr, "agentd: %v\nagentd: try --help\n", err)
+		return exitUsage
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "agentd: unexpected argument %q\nagentd: try --help\n", flags.Arg(0))
+		return exitUsage
+	case *showVersion:
+		fmt.Fprintf(stdout, "agentd %s\n", version)
+		return exitClean
+	}
+	set, warnings, err := readSettings(environ)
+	if err != nil {
+		fmt.Fprintf(stderr, "agentd: %v\n", err)
+		return exitUsage
+	}
+	log := slog.New(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: set.level}))
+	for _, w := range warnings {
+		log.Warn("setting keeps its default", "variable", w.variable, "reason", w.reason)
+	}
+	if err := serve(ctx, set, *host, *tracePath, log, p); err != nil {
+		log.Error("daemon failed", "err", err)
+		fmt.Fprintf(stderr, "agentd: %v\n", err)
+		return exitFailed
+	}
+	return exitClean
+}
+
+// serve runs the daemon with its process prepared for it.
+func serve(ctx context.Context, set settings, host, tracePath string, log *slog.Logger, p process) error {
+	c := set.config
+	c.Version, c.Log = version, log
+	c.OOMScoreAdj = p.prepare(log)
+	if p.adoptsOrphans() {
+		waits := execution.NewReaper()
+		defer waits.Close()
+		c.Waits = waits
+		log.Info("reaping orphans")
+	}
+	if tracePath != "" {
+		rec, err := openTrace(tracePath)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := rec.Close(); err != nil {
+				log.Error("trace is incomplete", "err", err)
+			}
+		}()
+		c.Recorder = rec
+	}
+	if c.DefaultUser != nil {
+		log.Info("default user", "user", *c.DefaultUser)
+	}
+	d, err := agentd.New(c)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", net.JoinHostPort(host, strconv.Itoa(int(set.port))))
+	if err != nil {
+		d.Shutdown(ctx)
+		return fmt.Errorf("cannot listen: %w; is AGENTD_PORT in use?", err)
+	}
+	log.Info("listening", "addr", l.Addr().String(), "version", version)
+	if err := d.Serve(ctx, l); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
