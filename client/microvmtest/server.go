@@ -98,6 +98,17 @@ func (s *Server) Session(t testing.TB, opts ...client.Option) *client.Session {
 	return session
 }
 
+// Close kills all commands and waits until each has ended. A program that does
+// not return when its Context ends outlives it.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.order {
+		e.cancel()
+		<-e.done
+	}
+}
+
 // bearer judges the token before the handler sees the request.
 func (s *Server) bearer(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
