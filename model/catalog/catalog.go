@@ -2,9 +2,14 @@
 // modelcheck and for verification. Each model package adds one line.
 package catalog
 
-import "microvms/model"
+import (
+	"microvms/model"
+	"microvms/model/execution"
+)
 
 // All returns every suite, in a fixed order. The caller owns the slice.
 func All() []model.Suite {
-	return []model.Suite{}
+	return []model.Suite{
+		execution.Suite(),
+	}
 }

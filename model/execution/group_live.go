@@ -47,7 +47,7 @@ func (g group) liveness() []groupProperty {
 		if g.c.Kills {
 			props = append(props, model.LeadsTo(name("a kill is answered"),
 				of(func(e Exec) bool { return e.Stage[ByKill] != Idle }),
-				of(func(e Exec) bool { return e.Stage[ByKill] == Idle }), "KILL-1", "KILL-3"))
+				func(s GroupState) bool { return s.Off || s.Exec[id].Stage[ByKill] == Idle }, "KILL-1", "KILL-3"))
 		}
 	}
 	return props
