@@ -179,6 +179,7 @@ func TestStdinChunks(t *testing.T) {
 		if err != nil || n != int64(size) || requests != max(1, (size+client.StdinChunkBytes-1)/client.StdinChunkBytes) {
 			t.Errorf("%d bytes: wrote %d in %d requests, %v", size, n, requests, err)
 		}
+		srv.Wait(t.Context(), id)
 		res, err := s.WaitAndAck(t.Context(), id, 0)
 		if err != nil || res.Stdout != string(input) {
 			t.Errorf("%d bytes: %d came back, %v", size, len(res.Stdout), err)
