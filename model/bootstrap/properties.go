@@ -85,12 +85,6 @@ func (c *Config) bootstrapProperties() []property {
 			}
 			return to.Token == p.Token() && to.Env == p.Env() && outcomeOf(to, a).Status() == 200
 		}, "AGENTD-2", "HOOK-11").WhenStep(first).WitnessedBy("the platform bootstraps the daemon"),
-		model.AlwaysStep("a conflicting bootstrap is answered 409 and changes nothing", func(from State, a action, to State) bool {
-			return !conflicting(from, a, to) || sameBoot(from, to) && outcomeOf(to, a).Status() == 409
-		}, "AGENTD-3", "HOOK-9").WhenStep(conflicting).WitnessedBy("another token is refused"),
-		model.AlwaysStep("a repeated bootstrap is answered 200 and changes nothing", func(from State, a action, to State) bool {
-			return !repeated(from, a, to) || sameBoot(from, to) && outcomeOf(to, a).Status() == 200
-		}, "AGENTD-4", "HOOK-12").WhenStep(repeated).WitnessedBy("an identical bootstrap is repeated"),
 		model.AlwaysStep("token and environment change only in one install out of nothing", func(from State, a action, to State) bool {
 			if sameBoot(from, to) {
 				return true
@@ -101,6 +95,16 @@ func (c *Config) bootstrapProperties() []property {
 		model.Always("an environment is installed if and only if a token is", func(s State) bool {
 			return (s.Token == NoToken) == (s.Env == NoEnv)
 		}, "HOOK-11").When(func(s State) bool { return s.Token != NoToken }).WitnessedBy("the platform bootstraps the daemon"),
+	}
+	if c.MaxHooks > 1 {
+		out = append(out, model.AlwaysStep("a repeated bootstrap is answered 200 and changes nothing", func(from State, a action, to State) bool {
+			return !repeated(from, a, to) || sameBoot(from, to) && outcomeOf(to, a).Status() == 200
+		}, "AGENTD-4", "HOOK-12").WhenStep(repeated).WitnessedBy("an identical bootstrap is repeated"))
+	}
+	if c.carries(AttackerFirst) {
+		out = append(out, model.AlwaysStep("a conflicting bootstrap is answered 409 and changes nothing", func(from State, a action, to State) bool {
+			return !conflicting(from, a, to) || sameBoot(from, to) && outcomeOf(to, a).Status() == 409
+		}, "AGENTD-3", "HOOK-9").WhenStep(conflicting).WitnessedBy("another token is refused"))
 	}
 	if c.carries(Malformed) || c.carries(Oversized) {
 		out = append(out, model.AlwaysStep("a bootstrap of the wrong shape is answered 400 or 413 and changes nothing", func(from State, a action, to State) bool {

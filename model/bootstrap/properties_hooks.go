@@ -17,27 +17,31 @@ func (c *Config) logProperties() []property {
 				return total == 1
 			}
 			return total == 0 && from.Log == to.Log
-		}, "HOOK-1").WhenStep(received).WitnessedBy("the hook log is full and a request is dropped"),
+		}, "HOOK-1").WhenStep(received).WitnessedBy("a hook request is kept in the log"),
 		model.AlwaysStep("a kept request is the log's last entry", func(from State, a action, to State) bool {
 			if a.ID != HookReceive || to.Logged != from.Logged+1 {
 				return true
 			}
 			return to.LogEntry(int(to.Logged)-1) == Hook(a.Arg[1])
 		}, "HOOK-1").WhenStep(func(from State, a action, to State) bool { return a.ID == HookReceive && to.Logged == from.Logged+1 }).
-			WitnessedBy("the hook log is full and a request is dropped"),
-		model.AlwaysStep("the log keeps its entries", func(from State, a action, to State) bool {
-			if to.Logged < from.Logged {
-				return false
-			}
-			for i := range int(from.Logged) {
-				if from.LogEntry(i) != to.LogEntry(i) {
+			WitnessedBy("a hook request is kept in the log"),
+	}
+	if c.overflows() {
+		out = append(out,
+			model.AlwaysStep("the log keeps its entries", func(from State, a action, to State) bool {
+				if to.Logged < from.Logged {
 					return false
 				}
-			}
-			return true
-		}, "HOOK-2").WhenStep(full).WitnessedBy("the hook log is full and a request is dropped"),
-		model.Always("the log holds at most its cap", func(s State) bool { return int(s.Logged) <= c.LogCap }, "HOOK-2").
-			When(func(s State) bool { return int(s.Logged) == c.LogCap }).WitnessedBy("the hook log is full and a request is dropped"),
+				for i := range int(from.Logged) {
+					if from.LogEntry(i) != to.LogEntry(i) {
+						return false
+					}
+				}
+				return true
+			}, "HOOK-2").WhenStep(full).WitnessedBy("the hook log is full and a request is dropped"),
+			model.Always("the log holds at most its cap", func(s State) bool { return int(s.Logged) <= c.LogCap }, "HOOK-2").
+				When(func(s State) bool { return int(s.Logged) == c.LogCap }).WitnessedBy("the hook log is full and a request is dropped"),
+		)
 	}
 	if len(c.Hooks) > 0 {
 		other := func(_ State, a action, _ State) bool { return a.ID == HookReceive && Hook(a.Arg[1]) != Run }
@@ -47,6 +51,9 @@ func (c *Config) logProperties() []property {
 	}
 	return out
 }
+
+// overflows: more hook requests arrive in a behaviour than the log holds.
+func (c *Config) overflows() bool { return c.MaxHooks > c.LogCap }
 
 // ownsHandler says whether the request in a slot is owed a run of its handler:
 // it was kept, and it is the winning bootstrap or another handled hook.

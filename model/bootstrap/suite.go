@@ -54,21 +54,60 @@ func Broken() Config {
 
 const brokenName = "attacker-before-bootstrap"
 
-// Replay is the configuration whose whole graph is replayed on the running
-// daemon, requests held at every point at which they can interleave.
+// Replay is the main configuration whose whole graph is replayed on the running
+// daemon, requests held at every point at which they can interleave: two hook
+// requests and a control request in flight, three hooks in a behaviour.
 func Replay() Config {
 	return Config{
 		Name: "replay", HookSlots: 2, ControlSlots: 1, MaxHooks: 3, LogCap: 2, Execs: 1,
-		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, Malformed},
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst},
 		Bearers:  []Token{Harness, Attacker},
 	}
+}
+
+// ReplayHooks is replayed for what hook requests can carry, and for clients that
+// vanish: every shape of a body, two requests in flight.
+func ReplayHooks() Config {
+	return Config{
+		Name: "replay-hooks", HookSlots: 2, MaxHooks: 2, LogCap: 1,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, Malformed, Oversized},
+		Hooks:    []Hook{Ready, Resume},
+		Cuts:     true,
+	}
+}
+
+// ReplayControls is replayed for two control requests in flight beside a
+// bootstrap.
+func ReplayControls() Config {
+	return Config{
+		Name: "replay-controls", HookSlots: 1, ControlSlots: 2, MaxHooks: 1, LogCap: 1, Execs: 1,
+		Payloads: []Payload{HarnessFirst},
+		Bearers:  []Token{Harness, Attacker, NoToken},
+	}
+}
+
+// ReplayCuts is replayed for control requests whose client vanishes and retries.
+func ReplayCuts() Config {
+	return Config{
+		Name: "replay-cuts", HookSlots: 1, ControlSlots: 1, MaxHooks: 2, LogCap: 1, Execs: 1,
+		Payloads: []Payload{HarnessFirst, AttackerFirst},
+		Bearers:  []Token{Harness, Attacker},
+		Cuts:     true,
+	}
+}
+
+// Replays returns the interleaved configurations that are replayed. Each bound
+// is the smallest that still holds what the configuration is for, so that every
+// transition can be taken on a real daemon in seconds.
+func Replays() []Config {
+	return []Config{Replay(), ReplayHooks(), ReplayControls(), ReplayCuts()}
 }
 
 // Sequential is the configuration whose atomic form is replayed on the daemon
 // binary: one request at a time.
 func Sequential() Config {
 	return Config{
-		Name: "sequential", HookSlots: 1, ControlSlots: 1, MaxHooks: 3, LogCap: LogSize, Execs: 2,
+		Name: "sequential", HookSlots: 1, ControlSlots: 1, MaxHooks: 2, LogCap: 1, Execs: 2,
 		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, AttackerSecond, Malformed, Oversized},
 		Hooks:    []Hook{Ready, Validate, Suspend, Resume, Terminate},
 		Bearers:  []Token{Harness, Attacker, NoToken},
@@ -107,7 +146,8 @@ func (d Deviation) base() Config {
 // Configs returns the interleaved configurations that a check goes through: the
 // specified ones, the broken assumption, and every deviation.
 func Configs() []Config {
-	out := []Config{Held(), HookLog(), Handlers(), Live(), Replay(), Broken()}
+	out := []Config{Held(), HookLog(), Handlers(), Live(), Broken()}
+	out = append(out, Replays()...)
 	for d := Specified + 1; d < deviations; d++ {
 		out = append(out, d.base())
 	}

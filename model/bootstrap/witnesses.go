@@ -68,9 +68,10 @@ func (c *Config) bootstrapWitnesses(step addStep, state addState) {
 			return ok && got == p && from.Token == installed && outcomeOf(to, a) == o
 		}
 	}
+	twice := c.MaxHooks > 1
 	second := c.carries(HarnessSecond)
 	step(true, "the platform bootstraps the daemon", decides(NoToken, HarnessFirst, Installed), "AGENTD-2")
-	step(true, "an identical bootstrap is repeated", decides(Harness, HarnessFirst, Replayed), "AGENTD-4")
+	step(twice, "an identical bootstrap is repeated", decides(Harness, HarnessFirst, Replayed), "AGENTD-4")
 	step(second, "the platform bootstraps the daemon with the second environment", decides(NoToken, HarnessSecond, Installed), "AGENTD-2")
 	step(second, "a bootstrap is repeated with another environment", func(from State, a action, to State) bool {
 		p, ok := brings(from, a)
@@ -105,13 +106,16 @@ func (c *Config) bootstrapWitnesses(step addStep, state addState) {
 }
 
 func (c *Config) logWitnesses(step addStep, _ addState) {
-	step(c.MaxHooks > c.LogCap, "the hook log is full and a request is dropped", func(from State, a action, to State) bool {
+	step(true, "a hook request is kept in the log", func(from State, a action, to State) bool {
+		return a.ID == HookReceive && to.Logged > from.Logged
+	}, "HOOK-1")
+	step(c.overflows(), "the hook log is full and a request is dropped", func(from State, a action, to State) bool {
 		return a.ID == HookReceive && int(from.Logged) == c.LogCap && to.Dropped > from.Dropped
 	}, "HOOK-2")
 	step(c.carries(Malformed), "a malformed bootstrap is kept in the log", func(from State, a action, to State) bool {
 		return a.ID == HookReceive && Payload(a.Arg[2]) == Malformed && to.Logged > from.Logged
 	}, "HOOK-1")
-	step(len(c.Payloads) > 0 && c.MaxHooks > c.LogCap && c.LogCap < c.MaxHooks, "a dropped bootstrap is still decided", func(from State, a action, to State) bool {
+	step(len(c.Payloads) > 0 && c.overflows() && (c.carries(Malformed) || len(c.Hooks) > 0), "a dropped bootstrap is still decided", func(from State, a action, to State) bool {
 		return a.ID == HookDecide && from.Dropped > 0 && outcomeOf(to, a) == Installed && from.Hooks[1-a.Arg[0]].Phase == HookIdle
 	}, "HOOK-2", "AGENTD-2")
 	step(len(c.Hooks) > 0, "a hook other than run is answered before bootstrap", func(from State, a action, _ State) bool {

@@ -4,12 +4,14 @@ package catalog
 
 import (
 	"microvms/model"
+	"microvms/model/bootstrap"
 	"microvms/model/execution"
 )
 
 // All returns every suite, in a fixed order. The caller owns the slice.
 func All() []model.Suite {
 	return []model.Suite{
+		bootstrap.Suite(),
 		execution.Suite(),
 	}
 }

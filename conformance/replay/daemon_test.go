@@ -1,0 +1,147 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"microvms/agentd"
+)
+
+// inProcess returns a starter of this repository's daemon in the test process,
+// behind a real listener, with a gate, a recorder and a clock that stands still.
+// wrap, when set, stands between the listener and the world.
+func inProcess() Starter {
+	return func(_ context.Context, o Options) (*Daemon, error) {
+		d := &Daemon{Recorder: NewRecorder(), Clock: NewClock(epoch), LogSize: o.LogSize}
+		config := agentd.Config{
+			Version: "replay", Log: slog.New(slog.DiscardHandler), Clock: d.Clock, Recorder: d.Recorder,
+			Environ: []string{"PATH=/usr/bin:/bin", "AGENTD_SECRET=never-seen"},
+			// A parked request takes as long as the machine is slow, so that no socket deadline may end a connection meanwhile.
+			Limits: agentd.Limits{HookLogEntries: o.LogSize, HeaderTimeout: time.Hour},
+		}
+		if o.Hold != nil {
+			d.Gate = NewGate(o.Hold)
+			config.Gate = d.Gate
+		}
+		daemon, err := agentd.New(config)
+		if err != nil {
+			return nil, err
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		served := make(chan error, 1)
+		go func() { served <- daemon.Serve(context.Background(), l) }()
+		d.URL = "http://" + l.Addr().String()
+		d.Stop = func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			return errors.Join(daemon.Shutdown(ctx), <-served)
+		}
+		return d, nil
+	}
+}
+
+// wireLogSize is the size of the hook log that the binary keeps (wire facts,
+// section 3).
+const wireLogSize = 64
+
+// buildDir is where the command was built; empty while it was not.
+var buildDir string
+
+// daemonBinary builds the command once for all tests of the process.
+var daemonBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "replay-agentd-")
+	if err != nil {
+		return "", err
+	}
+	buildDir = dir
+	binary := filepath.Join(dir, "agentd")
+	build := exec.Command("go", "build", "-o", binary, "microvms/agentd/cmd/agentd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build the daemon: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
+	}
+	os.Exit(code)
+}
+
+// asBinary returns a starter of the daemon's command: a process of its own for
+// each path, on a free port that it logs.
+func asBinary(t *testing.T) Starter {
+	t.Helper()
+	binary, err := daemonBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context, _ Options) (*Daemon, error) {
+		cmd := exec.Command(binary)
+		cmd.Env = []string{"AGENTD_PORT=0", "AGENTD_REPAIR_IDENTITY=false", "AGENTD_LOG=info", "PATH=/usr/bin:/bin"}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		stop := func() error {
+			cmd.Process.Signal(syscall.SIGTERM)
+			return cmd.Wait()
+		}
+		reader := bufio.NewReader(out)
+		addr, err := listening(reader)
+		if err != nil {
+			cmd.Process.Kill()
+			return nil, errors.Join(err, stop(), errors.New(stderr.String()))
+		}
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			io.Copy(io.Discard, reader)
+		}()
+		return &Daemon{URL: "http://" + addr, LogSize: wireLogSize, Stop: func() error {
+			err := cmd.Process.Signal(syscall.SIGTERM)
+			<-drained
+			return errors.Join(err, cmd.Wait())
+		}}, nil
+	}
+}
+
+// listening reads the log up to the line that names the address.
+func listening(log *bufio.Reader) (string, error) {
+	for {
+		line, err := log.ReadBytes('\n')
+		var entry struct{ Msg, Addr string }
+		if json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
+			_, port, splitErr := net.SplitHostPort(entry.Addr)
+			return "127.0.0.1:" + port, splitErr
+		}
+		if err != nil {
+			return "", fmt.Errorf("the daemon's log ended before it named its address: %w", err)
+		}
+	}
+}
