@@ -106,12 +106,16 @@ func (s *Session) record(ctx context.Context, method, id, route string) (*Result
 // Retryable errors are tried again. The deadline gives an error that matches
 // ErrTimeout and names the last phase; the exec goes on.
 func (s *Session) Wait(ctx context.Context, id string, timeout time.Duration) (*Result, error) {
-	deadline := s.clock.Now().Add(timeout)
+	return s.waitUntil(ctx, id, timeout, s.clock.Now().Add(timeout))
+}
+
+// waitUntil is Wait with a timeout that began before.
+func (s *Session) waitUntil(ctx context.Context, id string, timeout time.Duration, deadline time.Time) (*Result, error) {
 	phase, last := "unknown", error(nil)
 	for {
 		pollCtx, cancel := ctx, func() {}
-		if timeout > 0 {
-			pollCtx, cancel = withTimeout(ctx, s.clock, deadline.Sub(s.clock.Now()))
+		if timeout > 0 { // at least one poll, so that the error can name a phase
+			pollCtx, cancel = withTimeout(ctx, s.clock, max(deadline.Sub(s.clock.Now()), time.Millisecond))
 		}
 		res, err := s.Poll(pollCtx, id)
 		expired := pollCtx.Err() != nil && ctx.Err() == nil
@@ -170,12 +174,7 @@ func (s *Session) pause(ctx context.Context, d time.Duration) error {
 func (s *Session) WaitAndAck(ctx context.Context, id string, timeout time.Duration) (*Result, error) {
 	deadline := s.clock.Now().Add(timeout)
 	for {
-		left := timeout
-		if timeout > 0 {
-			// At least one poll, so that the error can name a phase.
-			left = max(deadline.Sub(s.clock.Now()), 1)
-		}
-		res, err := s.Wait(ctx, id, left)
+		res, err := s.waitUntil(ctx, id, timeout, deadline)
 		if err != nil || res.Phase == api.PhaseAcked {
 			return res, err
 		}

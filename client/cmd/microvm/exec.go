@@ -128,6 +128,8 @@ func (c *execCommand) conflicts(a *app) error {
 		return usage("--detach and --stream exclude each other")
 	case c.Detach && c.Stdin:
 		return usage("--detach and --stdin exclude each other: use microvm stdin")
+	case c.ExecID != nil && *c.ExecID == "":
+		return usage("--exec-id: must not be empty; leave it out for a fresh id")
 	case c.FromOffset != nil && !c.Stream:
 		return usage("--from-offset needs --stream")
 	case !(c.Timeout > 0) || math.IsInf(c.Timeout, 0):

@@ -6,6 +6,7 @@ package daemontest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 
 	"microvms/agentd/api"
+	"microvms/client"
 )
 
 // Token is the token that Bootstrap installs.
@@ -96,8 +98,8 @@ func (d *Daemon) Bootstrap(env map[string]string) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Post(d.Endpoint+api.HookPrefix+"/"+api.HookRun, api.MediaJSON, bytes.NewReader(body))
+	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := plain.Post(d.Endpoint+api.HookPrefix+"/"+api.HookRun, api.MediaJSON, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -108,8 +110,18 @@ func (d *Daemon) Bootstrap(env map[string]string) error {
 	return nil
 }
 
-// Stop ends the daemon and waits for it. Its commands are the caller's to end.
+// Stop kills all commands, ends the daemon and waits for it.
 func (d *Daemon) Stop() error {
+	if session, err := client.New(d.Endpoint, Token); err == nil {
+		ctx := context.Background()
+		groups, _ := session.Procs(ctx) // fails when not bootstrapped: then there are none
+		for _, g := range groups {
+			if len(g.Pids) > 0 {
+				session.Kill(ctx, g.ExecID)
+			}
+		}
+		session.Close()
+	}
 	d.cmd.Process.Signal(syscall.SIGTERM)
 	<-d.drained
 	return d.cmd.Wait()
