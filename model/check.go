@@ -43,9 +43,6 @@ func Check[S comparable](ctx context.Context, m Model[S], o Options) (*Report, e
 		return nil, err
 	}
 	r.finish(start, len(s.workers), s.meter.peak.Load())
-	if o.Progress != nil {
-		_, _ = o.Progress.Write([]byte(m.title() + ": " + r.Summary() + "\n"))
-	}
 	return r, nil
 }
 

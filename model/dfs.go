@@ -58,9 +58,6 @@ func checkDepthFirst[S comparable](ctx context.Context, m *Model[S], o Options, 
 		r.Collisions = expectedCollisions(r.Distinct, r.States)
 	}
 	r.finish(start, 1, s.meter.peak.Load())
-	if o.Progress != nil {
-		_, _ = o.Progress.Write([]byte(m.title() + ": " + r.Summary() + "\n"))
-	}
 	return r, nil
 }
 

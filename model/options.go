@@ -45,6 +45,10 @@ type Options struct {
 	Walks      int
 	WalkLength int
 
-	// Progress, when set, gets a line at most once a second while the run lasts, and a summary line at its end.
+	// Progress, when set, gets a line a second while the run lasts: states, distinct, depth, queue, states/s, memory.
+	// Report.Summary is the line for the end.
 	Progress io.Writer
+
+	// parallelMin is the size of a level from which several workers share it; 0 means the default. Tests lower it.
+	parallelMin int
 }

@@ -67,7 +67,7 @@ func TestAgreesWithReference(t *testing.T) {
 	for i := range randomSystems {
 		r := random(i)
 		y := randomTiny(&r)
-		o := Options{Workers: 1 + i%2, Exact: i%5 == 0}
+		o := Options{Workers: 1 + i%3, Exact: i%5 == 0, parallelMin: 1 + i%4}
 		got, err := Check(context.Background(), y.model(), o)
 		if err != nil {
 			t.Fatalf("system %d: %v", i, err)

@@ -55,13 +55,16 @@ const (
 	stopNumbers
 )
 
-// parallelMin is the size of a level from which several workers are worth their
-// start.
-const parallelMin = 4096
+// defaultParallelMin is the size of a level from which several workers are worth
+// their start.
+const defaultParallelMin = 4096
 
 func newSearch[S comparable](m *Model[S], o Options) *search[S] {
 	var zero S
 	s := &search[S]{m: m, o: o, judge: newJudge(m), pool: newSlabPool[S](unsafe.Sizeof(zero)), total: newTally(len(m.Actions), len(m.Properties)), done: make([]bool, len(m.Properties)+1)}
+	if s.o.parallelMin <= 0 {
+		s.o.parallelMin = defaultParallelMin
+	}
 	n := o.Workers
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -233,7 +236,7 @@ func (s *search[S]) expandLevel() {
 	}
 	size := int(s.next - s.first)
 	s.gate.reserved.Store(s.distinct())
-	if len(s.workers) > 1 && size >= parallelMin {
+	if len(s.workers) > 1 && size >= s.o.parallelMin {
 		s.expandShared(size)
 		return
 	}

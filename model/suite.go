@@ -27,12 +27,13 @@ type Case interface {
 // Expect is the golden record of a configuration. Violated is the exact set:
 // one more or one fewer violated property is a failure.
 type Expect struct {
-	Distinct uint64 // 0 means not pinned
-	States   uint64
-	Depth    int
+	Distinct uint64 `json:"distinct,omitempty"` // 0 means not pinned
+	States   uint64 `json:"states,omitempty"`
+	Depth    int    `json:"depth,omitempty"`
 	// Violated maps the name of each property that must be violated to the length (actions) of its shortest
-	// counterexample. Empty for a configuration in which everything holds.
-	Violated map[string]int
+	// counterexample. Empty for a configuration in which everything holds. The length of a witness that is never reached
+	// is not compared, since it has no path.
+	Violated map[string]int `json:"violated,omitempty"`
 	// Deviation describes the deliberate fault that the configuration plants; empty for the specified rule.
-	Deviation string
+	Deviation string `json:"deviation,omitempty"`
 }
