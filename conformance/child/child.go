@@ -40,6 +40,10 @@ func Command(socket, name string) ([]string, error) {
 	return []string{program, Marker, socket, name}, nil
 }
 
+// Env is what a child's environment should hold: a program that was built with
+// the race detector otherwise waits for a second before it exits.
+var Env = map[string]string{"GORACE": "atexit_sleep_ms=0"}
+
 // RunIfAsked turns the program into a child when its arguments say so; it then
 // never returns. It is called before anything else, in main or in an init.
 func RunIfAsked() {
@@ -181,7 +185,7 @@ func (p *process) fork(args []string) (string, error) {
 		return "", err
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = []string{}
+	cmd.Env = os.Environ()
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return "", err

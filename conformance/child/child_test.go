@@ -22,7 +22,9 @@ func start(t *testing.T, c *Controller, name string, stdin io.Reader, stdout io.
 		t.Fatal(err)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = []string{}
+	for name, value := range Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
