@@ -102,6 +102,10 @@ func (s *Session) record(ctx context.Context, method, id, route string) (*Result
 	return nil, protocolError("answer of %s %s: unknown phase %q", method, path, out.Phase)
 }
 
+// firstPollPause is the first pause of a wait; it doubles up to Retry.Poll, so
+// that short commands are not kept waiting for a whole interval.
+const firstPollPause = 10 * time.Millisecond
+
 // Wait polls until the command has ended, for at most timeout (0: no limit).
 // Retryable errors are tried again. The deadline gives an error that matches
 // ErrTimeout and names the last phase; the exec goes on.
@@ -112,7 +116,7 @@ func (s *Session) Wait(ctx context.Context, id string, timeout time.Duration) (*
 // waitUntil is Wait with a timeout that began before.
 func (s *Session) waitUntil(ctx context.Context, id string, timeout time.Duration, deadline time.Time) (*Result, error) {
 	phase, last := "unknown", error(nil)
-	for {
+	for pause := firstPollPause; ; pause *= 2 {
 		pollCtx, cancel := ctx, func() {}
 		if timeout > 0 { // at least one poll, so that the error can name a phase
 			pollCtx, cancel = withTimeout(ctx, s.clock, max(deadline.Sub(s.clock.Now()), time.Millisecond))
@@ -130,7 +134,7 @@ func (s *Session) waitUntil(ctx context.Context, id string, timeout time.Duratio
 		default:
 			return nil, err
 		}
-		pause := s.retry.Poll
+		pause = min(pause, s.retry.Poll)
 		if timeout > 0 {
 			pause = min(pause, deadline.Sub(s.clock.Now()))
 			if expired || pause <= 0 {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"microvms/agentd/api"
 	"microvms/client"
 	"microvms/client/microvmtest"
@@ -56,7 +58,7 @@ func TestStartIsIdempotent(t *testing.T) {
 	}
 }
 
-// Wait polls at once and then each second, swallows what is retryable, and at
+// Wait polls at once, then after pauses that double up to a second, swallows what is retryable, and at
 // its deadline names the phase.
 func TestWaitPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -83,9 +85,12 @@ func TestWaitPolls(t *testing.T) {
 		if !errors.Is(err, client.ErrTimeout) || client.WireKindOf(err) != client.WireExecTimeout || !strings.Contains(err.Error(), "running") {
 			t.Errorf("error %v", err)
 		}
-		want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 3500 * time.Millisecond}
-		if len(polls) < len(want)-1 || polls[1] != want[1] || polls[3] != want[3] || time.Since(began) != want[4] {
-			t.Errorf("polled at %v, returned at %s", polls, time.Since(began))
+		var want []time.Duration
+		for _, ms := range []time.Duration{0, 10, 30, 70, 150, 310, 630, 1270, 2270, 3270} {
+			want = append(want, ms*time.Millisecond)
+		}
+		if diff := cmp.Diff(want, polls[:len(want)]); diff != "" || time.Since(began) != 3500*time.Millisecond {
+			t.Errorf("returned at %s, polled at\n%s", time.Since(began), diff)
 		}
 		fail = 100
 		if _, err := s.Wait(t.Context(), id, 2*time.Second); !errors.Is(err, client.ErrTimeout) || !strings.Contains(err.Error(), "502") {

@@ -68,7 +68,8 @@ type Retry struct {
 	Delays []time.Duration
 	// Reconnects is the number of reconnects a stream may make over its life.
 	Reconnects int
-	// Poll is the interval between the polls of a wait.
+	// Poll is the longest interval between the polls of a wait; the first ones
+	// are shorter.
 	Poll time.Duration
 }
 
