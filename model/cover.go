@@ -181,7 +181,7 @@ func (c *coverer[S]) path(first int) CoverPath[S] {
 	}
 	walk(first)
 	for len(p.Steps) < c.max {
-		more := c.nearest(at, min(c.max-len(p.Steps), len(edges)+1))
+		more := c.nearest(at, min(c.max-len(p.Steps), 2*len(edges)+2))
 		if more == nil {
 			break
 		}
@@ -193,8 +193,8 @@ func (c *coverer[S]) path(first int) CoverPath[S] {
 }
 
 // nearest returns the shortest walk from state at that ends with an edge whose
-// target is not taken, of at most limit edges: no longer than starting anew
-// would cost, so that extending never makes the cover longer.
+// target is not taken, of at most limit edges: a detour of up to twice what
+// starting anew would cost, since every path costs a fresh start beside its steps.
 func (c *coverer[S]) nearest(at, limit int) []int {
 	c.round++
 	c.queue = append(c.queue[:0], at)

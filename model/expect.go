@@ -14,7 +14,14 @@ func (e Expect) Compare(r *Report) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !r.Complete {
+		// Counts of a part are no evidence, and neither is what it did not find.
 		add("inconclusive: %s", r.Reason)
+		for _, p := range r.Properties {
+			if _, expected := e.Violated[p.Name]; p.Verdict == Violated && !expected {
+				add("property %q is violated, and should hold", p.Name)
+			}
+		}
+		return out
 	}
 	if e.Distinct != 0 && e.Distinct != r.Distinct {
 		add("%d distinct states, expected %d", r.Distinct, e.Distinct)
@@ -37,7 +44,7 @@ func (e Expect) Compare(r *Report) []string {
 			add("property %q should be violated, and is not (%s)", p.Name, p.Verdict)
 		case expected && p.Path != nil && p.Path.Len() != length:
 			add("the counterexample of %q has %d steps, expected %d", p.Name, p.Path.Len(), length)
-		case p.Verdict == Inconclusive && r.Complete:
+		case p.Verdict == Inconclusive:
 			add("property %q is inconclusive", p.Name)
 		}
 		if p.Vacuous && e.Deviation == "" {
@@ -68,9 +75,12 @@ func sortedKeys(m map[string]int) []string {
 
 // Unchallenged returns the names of the properties in reports, those of one
 // suite, that no case of the suite expects to be violated: nothing shows that
-// they can fail. Witnesses and the deadlock check are left out.
+// they can fail. Witnesses, the deadlock check and what NotSeeded waives are left out.
 func (s Suite) Unchallenged(reports []*Report) []string {
 	challenged := map[string]bool{}
+	for name := range s.NotSeeded {
+		challenged[name] = true
+	}
 	for _, c := range s.Cases {
 		for name := range c.Expect().Violated {
 			challenged[name] = true
@@ -87,5 +97,26 @@ func (s Suite) Unchallenged(reports []*Report) []string {
 			}
 		}
 	}
+	return out
+}
+
+// StaleWaivers returns the names in NotSeeded, sorted, that need no waiver: a case
+// expects the property to be violated, or no report has it.
+func (s Suite) StaleWaivers(reports []*Report) []string {
+	var out []string
+	for name := range s.NotSeeded {
+		has, seeded := false, false
+		for _, r := range reports {
+			has = has || slices.ContainsFunc(r.Properties, func(p PropertyReport) bool { return p.Name == name })
+		}
+		for _, c := range s.Cases {
+			_, v := c.Expect().Violated[name]
+			seeded = seeded || v
+		}
+		if !has || seeded {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
 	return out
 }

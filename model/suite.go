@@ -8,6 +8,9 @@ type Suite struct {
 	Name    string
 	Summary string // one sentence
 	Cases   []Case
+	// NotSeeded waives, by the name of a property, that some case must plant a deviation that violates it; the value is
+	// the reason.
+	NotSeeded map[string]string
 }
 
 // Case is one configuration of a model with its expectation, its state type

@@ -59,6 +59,7 @@ func (c *checkCommand) run(env environment) (int, error) {
 		}
 		if c.All {
 			challenge(suite, results)
+			staleWaivers(suite, results)
 		}
 		for _, r := range results {
 			if err := c.print(env.stdout, r, single); err != nil {
@@ -70,7 +71,7 @@ func (c *checkCommand) run(env environment) (int, error) {
 			code = worse(code, r.code(single))
 		}
 	}
-	if c.Format != "json" && !single {
+	if c.Format == "text" && !single {
 		fmt.Fprintf(env.stdout, "%d configurations, %d not as expected\n", len(targets), failed)
 	}
 	return code, nil
@@ -132,6 +133,20 @@ func challenge(s model.Suite, results []*caseResult) {
 	}
 }
 
+// staleWaivers adds, to the first configuration of a suite, its waivers that are
+// not needed.
+func staleWaivers(s model.Suite, results []*caseResult) {
+	var reports []*model.Report
+	for _, r := range results {
+		reports = append(reports, r.Report)
+	}
+	for _, name := range s.StaleWaivers(reports) {
+		r := results[0]
+		r.Problems = append(r.Problems, fmt.Sprintf("property %q: the waiver in NotSeeded is not needed; take it out", name))
+		r.AsExpected = false
+	}
+}
+
 func hasProperty(r *model.Report, name string) bool {
 	for _, p := range r.Properties {
 		if p.Name == name {
@@ -173,11 +188,30 @@ func (c *checkCommand) print(w io.Writer, r *caseResult, single bool) error {
 	case "itf":
 		return printITF(w, r.Report, "")
 	}
-	return printText(w, r, single)
+	if !single {
+		return printLine(w, r)
+	}
+	return printText(w, r)
+}
+
+// printLine prints one configuration of many: a line, and what is not as
+// expected.
+func printLine(w io.Writer, r *caseResult) error {
+	var b strings.Builder
+	mark := "ok  "
+	if !r.AsExpected {
+		mark = "FAIL"
+	}
+	fmt.Fprintf(&b, "%s  %-44s  %-12s  %s\n", mark, r.Suite+":"+r.Config, r.Verdict, r.Summary())
+	for _, p := range r.Problems {
+		b.WriteString(indent(indent(indent(p))) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // printText prints a report for people.
-func printText(w io.Writer, r *caseResult, single bool) error {
+func printText(w io.Writer, r *caseResult) error {
 	var b strings.Builder
 	title := r.Suite + ":" + r.Config
 	if r.Error != "" {
@@ -193,17 +227,16 @@ func printText(w io.Writer, r *caseResult, single bool) error {
 		fmt.Fprintf(&b, "  %s\n", r.Reason)
 	}
 	for _, p := range r.Properties {
-		printProperty(&b, &p, single)
+		printProperty(&b, &p)
 	}
-	if single {
-		printActions(&b, r.Report)
+	printActions(&b, r.Report)
+	if len(r.Expected.Violated) > 0 && r.AsExpected {
+		b.WriteString("  this is what the configuration is expected to find\n")
 	}
 	for _, p := range r.Problems {
-		if !single || r.Expected.Deviation != "" || len(r.Expected.Violated) > 0 {
-			fmt.Fprintf(&b, "  not as expected: %s\n", p)
-		}
+		fmt.Fprintf(&b, "  not as expected: %s\n", p)
 	}
-	if single && !r.Exact && r.Distinct > 0 {
+	if !r.Exact && r.Distinct > 0 {
 		fmt.Fprintf(&b, "  expected fingerprint collisions: %.1e\n", r.Collisions)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Summary())
@@ -211,7 +244,7 @@ func printText(w io.Writer, r *caseResult, single bool) error {
 	return err
 }
 
-func printProperty(b *strings.Builder, p *model.PropertyReport, paths bool) {
+func printProperty(b *strings.Builder, p *model.PropertyReport) {
 	verdict := string(p.Verdict)
 	if p.Vacuous {
 		verdict = "vacuous"
@@ -221,7 +254,7 @@ func printProperty(b *strings.Builder, p *model.PropertyReport, paths bool) {
 		fmt.Fprintf(b, "  [%s]", strings.Join(p.Requirements, " "))
 	}
 	b.WriteString("\n")
-	if paths && p.Path != nil && p.Verdict == model.Violated {
+	if p.Path != nil && p.Verdict == model.Violated {
 		var text strings.Builder
 		_ = p.Path.WriteText(&text) // a strings.Builder never fails
 		b.WriteString(indent(indent(text.String())) + "\n")
