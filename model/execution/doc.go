@@ -27,7 +27,7 @@
 // ExecCollect, StdinTimeout): a timer that is pending may fire at any moment,
 // so every order of timers is explored and no duration matters.
 //
-// [Sequential] is the atomic form: one request is one step. It is the
+// [Atomic] is the atomic form: one request is one step. It is the
 // specification that recorded histories of a running daemon are judged by.
 //
 // Sources: models facts, sections M1 (registry), M13, M14, M15 and 6.1; wire
