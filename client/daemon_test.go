@@ -16,7 +16,7 @@ import (
 
 	"microvms/agentd/api"
 	"microvms/client"
-	"microvms/client/internal/daemontest"
+	"microvms/client/daemontest"
 	"microvms/client/microvmtest"
 )
 

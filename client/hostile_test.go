@@ -18,7 +18,7 @@ import (
 
 	"microvms/agentd/api"
 	"microvms/client"
-	"microvms/client/internal/daemontest"
+	"microvms/client/daemontest"
 )
 
 // FuzzStream feeds arbitrary bytes as an event stream. Whatever they are, the

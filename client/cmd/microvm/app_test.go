@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
+	"microvms/agentd/api"
 	"microvms/client"
 	"microvms/client/microvmtest"
 )
@@ -86,21 +87,36 @@ func TestRegistryMatchesTree(t *testing.T) {
 	}
 	srv := microvmtest.New()
 	defer srv.Close()
-	for name, lines := range map[string][]string{
-		"exec": {"exec --exec-id a true"}, "ack": {"exec --detach --exec-id b true", "exec --exec-id b --stream true"},
-		"kill": {"kill a"}, "ps": {"ps"}, "health": {"health"}, "completion": {"completion bash"},
-	} {
-		var keys []string
-		for _, line := range lines {
-			var stdout bytes.Buffer
-			fakeApp(srv, &stdout, io.Discard).run(t.Context(), append([]string{"--json", "--dense"}, strings.Fields(line)...))
-			keys = dataKeys(t, lastLine(stdout.String()))
-		}
-		i := slices.IndexFunc(registry, func(e entry) bool { return e.Name == name })
-		if name != "ack" && !slices.Equal(keys, registry[i].ResponseKeys) {
-			t.Errorf("%s: data has %q, the registry says %q", name, keys, registry[i].ResponseKeys)
-		}
+	seen := map[string]bool{}
+	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash",
+		"kill a", "exec --detach --exec-id c cat"} {
+		seen[checkKeys(t, srv, line)] = true
 	}
+	srv.Wait(t.Context(), "c")
+	seen[checkKeys(t, srv, "ack c")] = true
+	session := srv.Session(t)
+	if _, err := session.Start(t.Context(), api.StartRequest{ExecID: "in", Command: []string{"cat"}, Stdin: true}); err != nil {
+		t.Fatal(err)
+	}
+	seen[checkKeys(t, srv, "stdin in --eof")] = true
+	if len(seen) != len(registry) {
+		t.Errorf("only these commands were looked at: %v", seen)
+	}
+}
+
+// checkKeys runs a line under --json and compares the envelope with the
+// registry; it returns the command's name.
+func checkKeys(t *testing.T, srv *microvmtest.Server, line string) string {
+	t.Helper()
+	var stdout bytes.Buffer
+	words := strings.Fields(line)
+	fakeApp(srv, &stdout, io.Discard).run(t.Context(), append([]string{"--json", "--dense"}, words...))
+	kind, keys := dataKeys(t, lastLine(stdout.String()))
+	i := slices.IndexFunc(registry, func(e entry) bool { return e.Name == words[0] })
+	if kind != registry[i].ResponseType || !slices.Equal(keys, registry[i].ResponseKeys) {
+		t.Errorf("%s: %s has %q, the registry says %s %q", line, kind, keys, registry[i].ResponseType, registry[i].ResponseKeys)
+	}
+	return words[0]
 }
 
 func lastLine(text string) string {
@@ -108,10 +124,13 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// dataKeys are the keys of an envelope's data, in their order.
-func dataKeys(t *testing.T, envelope string) (keys []string) {
+// dataKeys gives an envelope's type and the keys of its data, in their order.
+func dataKeys(t *testing.T, envelope string) (kind string, keys []string) {
 	t.Helper()
-	var env struct{ Data json.RawMessage }
+	var env struct {
+		Type string
+		Data json.RawMessage
+	}
 	if err := json.Unmarshal([]byte(envelope), &env); err != nil {
 		t.Fatalf("%q: %v", envelope, err)
 	}
@@ -128,7 +147,7 @@ func dataKeys(t *testing.T, envelope string) (keys []string) {
 			t.Fatal(err)
 		}
 	}
-	return keys
+	return env.Type, keys
 }
 
 // The second Ctrl-C within the window kills; the first alone does not.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"microvms/client/internal/daemontest"
+	"microvms/client/daemontest"
 )
 
 // tests removes the daemon's binary once all tests have run.
