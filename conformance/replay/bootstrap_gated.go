@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"microvms/agentd/trace"
@@ -101,23 +102,42 @@ func (d *gatedDriver) send(ctx context.Context, first trace.Action, call func(ct
 		r.result <- result{a, err}
 	}()
 	var err error
-	if r.parked, err = d.system.daemon.Gate.Await(ctx, func(p trace.Point) bool { return p.Action == first }); err != nil {
+	if r.parked, err = d.await(ctx, r, func(p trace.Point) bool { return p.Action == first }); err != nil {
 		cut()
-		return nil, d.early(r, fmt.Errorf("the request never stood before %s: %w", first, err))
+		return nil, fmt.Errorf("before %s: %w", first, err)
 	}
 	return r, nil
 }
 
-// early prefers what the client saw, when the request ended before its time.
-func (d *gatedDriver) early(r *inFlight, err error) error {
-	select {
-	case got := <-r.result:
-		if got.err == nil {
-			return fmt.Errorf("answered %d before its time", got.answer.status)
-		}
-	default:
+// await waits until the request is parked at a point that matches. An answer
+// that comes first ends the wait, unless its client is gone.
+func (d *gatedDriver) await(ctx context.Context, r *inFlight, match func(p trace.Point) bool) (*Parked, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var early result
+	var watch sync.WaitGroup
+	if !r.gone {
+		watch.Go(func() {
+			select {
+			case early = <-r.result:
+				r.result <- early
+				cancel()
+			case <-waiting.Done():
+			}
+		})
 	}
-	return err
+	parked, err := d.system.daemon.Gate.Await(waiting, match)
+	cancel()
+	watch.Wait()
+	switch {
+	case err == nil:
+		return parked, nil
+	case early.err != nil:
+		return nil, early.err
+	case early.answer != nil:
+		return nil, fmt.Errorf("answered %d before its time", early.answer.status)
+	}
+	return nil, fmt.Errorf("the request went nowhere: %w", err)
 }
 
 // proceed lets the request go and waits until it stands before one of the next
@@ -125,33 +145,11 @@ func (d *gatedDriver) early(r *inFlight, err error) error {
 func (d *gatedDriver) proceed(ctx context.Context, r *inFlight, next ...trace.Action) error {
 	from := r.parked.Point
 	r.parked.Release()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() { // an answer that comes too early ends the wait
-		select {
-		case got := <-r.result:
-			r.result <- got
-			if !r.gone {
-				cancel()
-			}
-		case <-ended:
-		}
-	}()
-	parked, err := d.system.daemon.Gate.Await(ctx, func(p trace.Point) bool {
-		if p.Request != from.Request {
-			return false
-		}
-		for _, a := range next {
-			if p.Action == a {
-				return true
-			}
-		}
-		return false
+	parked, err := d.await(ctx, r, func(p trace.Point) bool {
+		return p.Request == from.Request && slices.Contains(next, p.Action)
 	})
 	if err != nil {
-		return d.early(r, fmt.Errorf("after %s the request stood before none of %v: %w", from.Action, next, err))
+		return fmt.Errorf("after %s, before one of %v: %w", from.Action, next, err)
 	}
 	r.parked = parked
 	return nil
@@ -249,7 +247,13 @@ func (d *gatedDriver) controlAuthorize(ctx context.Context, t Transition[bootstr
 	if bootstrap.Outcome(t.Action.Arg[4]) == bootstrap.Pending {
 		next = trace.ControlServe
 	}
-	return d.proceed(ctx, r, next)
+	if err := d.proceed(ctx, r, trace.ControlServe, trace.ControlAnswer); err != nil {
+		return err
+	}
+	if at := r.parked.Point.Action; at != next {
+		return fmt.Errorf("the request stands before %s, the model says %s", at, next)
+	}
+	return nil
 }
 
 func (d *gatedDriver) controlServe(ctx context.Context, _ Transition[bootstrap.State], slot uint8) error {

@@ -182,6 +182,9 @@ func projectBootstrap(s bootstrap.State, execs int, probe bool) Observation {
 		word := "unregistered"
 		if env, registered := s.Saw(exec); registered {
 			word = env.String()
+			if s.SawToken(exec) {
+				word += " and the token"
+			}
 		}
 		o = append(o, model.Field{Name: "child " + strconv.Itoa(exec), Value: word})
 	}

@@ -148,6 +148,7 @@ func TestRunNoticesEachFault(t *testing.T) {
 // TestSkipsAreAccountedFor checks that skipped transitions are counted by name,
 // that a skip needs a reason and a purpose, and that too many are refused.
 func TestSkipsAreAccountedFor(t *testing.T) {
+	t.Attr("requirement", "VERIFY-9")
 	closed := 0
 	run := func(skips ...Skip[counter]) (*Result, error) {
 		s := counterSpec("", &closed)

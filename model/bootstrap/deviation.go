@@ -62,6 +62,21 @@ const (
 	deviations
 )
 
+// Deviations returns every deviation, in order. The slice is fresh.
+func Deviations() []Deviation {
+	var out []Deviation
+	for d := Specified + 1; d < deviations; d++ {
+		out = append(out, d)
+	}
+	return out
+}
+
+// Controls reports whether the deviation is in the handling of control requests;
+// the others are in that of hook requests.
+func (d Deviation) Controls() bool {
+	return d >= ControlOpenBeforeBootstrap && d <= StartRetriedAfresh || d == TokenInChildEnv || d == WaitsForBootstrap
+}
+
 // Name returns the deviation's name in reports: a word of small letters.
 func (d Deviation) Name() string { return deviationTexts[d].name }
 

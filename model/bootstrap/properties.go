@@ -144,6 +144,28 @@ func (c *Config) controlProperties() []property {
 		model.AlwaysStep("a control request with the installed token is accepted", func(from State, a action, to State) bool {
 			return !right(from, a, to) || to.Controls[a.Arg[0]].Phase == ControlAuthorized
 		}, "AGENTD-6").WhenStep(right).WitnessedBy("the client's start is served"),
+	}
+	if c.presents(Attacker) {
+		out = append(out, model.AlwaysStep("a control request with another token is answered 401", func(from State, a action, to State) bool {
+			return !wrong(from, a, to) || refused(to, a, 401)
+		}, "AGENTD-5").WhenStep(wrong).WitnessedBy("an attacker's start is refused after bootstrap"))
+		out = append(out, model.AlwaysStep("the attacker is never authorized", func(from State, a action, to State) bool {
+			return !authorizes(a) || bearer(a) != Attacker || to.Controls[a.Arg[0]].Phase != ControlAuthorized
+		}, "AUTHZ-9").WhenStep(func(_ State, a action, _ State) bool { return authorizes(a) && bearer(a) == Attacker }).
+			WitnessedBy("an attacker's start is refused after bootstrap"))
+	}
+	if c.presents(NoToken) {
+		out = append(out, model.AlwaysStep("a control request without a token is answered 401", func(from State, a action, to State) bool {
+			return !absent(from, a, to) || refused(to, a, 401)
+		}, "AUTHZ-2").WhenStep(absent).WitnessedBy("a request without a token is refused after bootstrap"))
+	}
+	return append(out, c.servedProperties()...)
+}
+
+// servedProperties state what authorized requests do, and that nothing else does
+// it.
+func (c *Config) servedProperties() []property {
+	return []property{
 		model.AlwaysStep("an exec is registered once, by an authorized start that is served", func(from State, a action, to State) bool {
 			if from.Execs == to.Execs {
 				return true
@@ -175,29 +197,14 @@ func (c *Config) controlProperties() []property {
 			return true
 		}, "HOOK-11", "HOOK-12").When(func(s State) bool { return s.Registered() > 0 }).WitnessedBy("the client's start is served"),
 		model.Always("no child saw the token", func(s State) bool {
-			for _, e := range s.Execs {
-				if e != 0 && (e-1)&tokenBit != 0 {
+			for exec := range c.Execs {
+				if s.SawToken(exec) {
 					return false
 				}
 			}
 			return true
 		}, "SECRET-2").When(func(s State) bool { return s.Registered() > 0 }).WitnessedBy("the client's start is served"),
 	}
-	if c.presents(Attacker) {
-		out = append(out, model.AlwaysStep("a control request with another token is answered 401", func(from State, a action, to State) bool {
-			return !wrong(from, a, to) || refused(to, a, 401)
-		}, "AGENTD-5").WhenStep(wrong).WitnessedBy("an attacker's start is refused after bootstrap"))
-		out = append(out, model.AlwaysStep("the attacker is never authorized", func(from State, a action, to State) bool {
-			return !authorizes(a) || bearer(a) != Attacker || to.Controls[a.Arg[0]].Phase != ControlAuthorized
-		}, "AUTHZ-9").WhenStep(func(_ State, a action, _ State) bool { return authorizes(a) && bearer(a) == Attacker }).
-			WitnessedBy("an attacker's start is refused after bootstrap"))
-	}
-	if c.presents(NoToken) {
-		out = append(out, model.AlwaysStep("a control request without a token is answered 401", func(from State, a action, to State) bool {
-			return !absent(from, a, to) || refused(to, a, 401)
-		}, "AUTHZ-2").WhenStep(absent).WitnessedBy("a request without a token is refused after bootstrap"))
-	}
-	return out
 }
 
 func bearer(a action) Token { return Token(a.Arg[1]) }

@@ -234,6 +234,12 @@ func (s *State) Saw(exec int) (env Env, registered bool) {
 	return Env((s.Execs[exec] - 1) &^ tokenBit), true
 }
 
+// SawToken reports whether the child of the exec saw the token in its
+// environment.
+func (s *State) SawToken(exec int) bool {
+	return s.Execs[exec] != 0 && (s.Execs[exec]-1)&tokenBit != 0
+}
+
 var (
 	tokenNames   = []string{"none", "harness", "attacker"}
 	envNames     = []string{"none", "first", "second"}
