@@ -8,9 +8,23 @@ import (
 	"microvms/agentd/trace"
 )
 
-// escalation is one walk through the kill plan. Deadline, reap and kills that
-// meet share it.
+// reason is why a group is escalated against. Each reason walks through the
+// kill plan on its own, with graces of its own; the walks may overlap.
+type reason uint8
+
+const (
+	byDeadline reason = iota
+	byReap
+	byKill
+	reasons
+)
+
+// String is a fixed word, that of the model's parameter.
+func (y reason) String() string { return [...]string{"deadline", "reap", "kill"}[y] }
+
+// escalation is one walk through the kill plan. Kills that meet share one.
 type escalation struct {
+	why       reason
 	done      chan struct{}
 	wake      chan struct{} // the leader has ended: look now
 	signalled bool          // a live member was signalled; set before done is closed
@@ -49,7 +63,7 @@ func (e *Exec) Kill(ctx context.Context) (signalled bool, err error) {
 		r.wg.Done()
 		return e.killQueued(ctx)
 	}
-	esc, mine := e.joinLocked()
+	esc, mine := e.joinLocked(byKill)
 	e.mu.Unlock()
 	if mine {
 		go func() {
@@ -81,15 +95,19 @@ func (e *Exec) killQueued(ctx context.Context) (bool, error) {
 	return e.Kill(ctx)
 }
 
-// joinLocked returns the escalation under way, or a new one that the caller
-// must run.
-func (e *Exec) joinLocked() (esc *escalation, mine bool) {
-	if e.escalation != nil {
-		return e.escalation, false
+// joinLocked returns the escalation under way for that reason, or a new one
+// that the caller must run.
+func (e *Exec) joinLocked(why reason) (esc *escalation, mine bool) {
+	if esc := e.escalations[why]; esc != nil {
+		return esc, false
 	}
-	e.escalation = &escalation{done: make(chan struct{}), wake: make(chan struct{}, 1)}
-	return e.escalation, true
+	esc = &escalation{why: why, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	e.escalations[why] = esc
+	return esc, true
 }
+
+// escalatingLocked says whether any escalation is under way.
+func (e *Exec) escalatingLocked() bool { return e.escalations != [reasons]*escalation{} }
 
 // escalate walks through the kill plan until no live member is left. A dead
 // leader or a closed pipe does not end it.
@@ -98,10 +116,10 @@ func (e *Exec) escalate(esc *escalation) {
 	steps := e.kill.Steps
 	gone := false
 	for i, step := range steps {
-		if i > 0 && !e.graceExpired() {
+		if i > 0 && !e.graceExpired(esc) {
 			break
 		}
-		live, sent := e.signalGroup(step.Signal)
+		live, sent := e.signalGroup(step.Signal, esc.why)
 		esc.signalled = esc.signalled || sent
 		if gone = !live || e.watch(esc, step, i == len(steps)-1); gone || r.base.Err() != nil {
 			break
@@ -111,10 +129,10 @@ func (e *Exec) escalate(esc *escalation) {
 		_ = r.pass(r.base, e.point(r.base, trace.GroupGone))
 	}
 	e.mu.Lock()
-	e.escalation = nil
-	removed := e.removed
+	e.escalations[esc.why] = nil
+	removed := e.removed && !e.escalatingLocked()
 	if gone {
-		e.noteLocked(r.base, trace.GroupGone)
+		e.noteLocked(r.base, trace.GroupGone, esc.why.attr())
 	}
 	close(esc.done)
 	e.mu.Unlock()
@@ -124,19 +142,21 @@ func (e *Exec) escalate(esc *escalation) {
 }
 
 // graceExpired passes from one step of the plan to the next.
-func (e *Exec) graceExpired() bool {
+func (e *Exec) graceExpired(esc *escalation) bool {
 	r := e.reg
 	if r.pass(r.base, e.point(r.base, trace.GraceExpire)) != nil {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.noteLocked(r.base, trace.GraceExpire)
+	e.noteLocked(r.base, trace.GraceExpire, esc.why.attr())
 	return true
 }
 
+func (y reason) attr() trace.Attr { return trace.Attr{Key: "cause", Value: y.String()} }
+
 // signalGroup sends one signal. live says whether a member was there.
-func (e *Exec) signalGroup(sig syscall.Signal) (live, sent bool) {
+func (e *Exec) signalGroup(sig syscall.Signal, why reason) (live, sent bool) {
 	r := e.reg
 	action := trace.GroupTerm
 	if sig == syscall.SIGKILL {
@@ -156,7 +176,7 @@ func (e *Exec) signalGroup(sig syscall.Signal) (live, sent bool) {
 		sent, err = g.sendLocked(pids, sig, e.kill.LeaderOnly)
 	}
 	if sent {
-		e.noteLocked(r.base, action)
+		e.noteLocked(r.base, action, why.attr())
 	}
 	e.mu.Unlock()
 	if err != nil {

@@ -74,6 +74,7 @@ type Exec struct {
 
 	order   uint64        // position in the order of starts
 	decided chan struct{} // closed when the start has its outcome
+	refusal error         // of a start that failed; set before decided is closed
 	done    chan struct{} // closed at the terminal marker
 	visible bool          // a Lookup finds it; guarded by the registry's lock
 
@@ -95,10 +96,10 @@ type Exec struct {
 	leaderEnded bool // the leader's status was collected
 	timedOut    bool
 	cause       Cause
-	caused      bool // a cause other than the exit was recorded
-	writersLive bool // the linger passed with a pipe open
-	removed     bool // collected
-	escalation  *escalation
+	caused      bool                    // a cause other than the exit was recorded
+	writersLive bool                    // the linger passed with a pipe open
+	removed     bool                    // collected
+	escalations [reasons]*escalation    // under way, by reason
 	dequeue     context.CancelCauseFunc // ends the wait for admission
 	deadline    trace.Timer
 	retention   trace.Timer

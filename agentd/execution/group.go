@@ -53,6 +53,7 @@ type member struct {
 type group struct {
 	id    int // pid of the leader; 0: none, the command never had a process
 	table procReader
+	kill  func(id int, sig syscall.Signal) error // killGroup; tests put a table's in its place
 
 	// mu may be held while the process table is read, so it is not the exec's
 	// lock; where both are held, mu was taken first.
@@ -135,7 +136,7 @@ func (g *group) empty() bool {
 	}
 	// ESRCH is a proof of absence; success would be none of presence, since it
 	// counts zombies and strangers (wire facts, section 16).
-	return errors.Is(killGroup(g.id, 0), syscall.ESRCH)
+	return errors.Is(g.kill(g.id, 0), syscall.ESRCH)
 }
 
 // sendLocked sends sig to the members that lookLocked has just listed, and
@@ -153,7 +154,7 @@ func (g *group) sendLocked(pids []int, sig syscall.Signal, leaderOnly bool) (boo
 	default:
 		err = g.handle.signal(sig)
 		if errors.Is(err, errNoGroupSignal) {
-			err = killGroup(g.id, sig)
+			err = g.kill(g.id, sig)
 		}
 	}
 	if errors.Is(err, syscall.ESRCH) {

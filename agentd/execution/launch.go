@@ -8,10 +8,13 @@ import (
 	"microvms/agentd/trace"
 )
 
+// errCalledOff is the outcome of a start whose prepare panicked.
+var errCalledOff = errors.New("cannot start: the preparation was called off")
+
 // launch takes a reservation to its outcome.
 func (r *Registry) launch(ctx context.Context, e *Exec, prepare func(context.Context) (*Command, error)) (err error) {
 	defer r.wg.Done()
-	err = errors.New("cannot start: prepare panicked")
+	err = errCalledOff
 	defer func() {
 		// Also when prepare panics: a reservation must not outlive its start.
 		if err != nil {
@@ -157,6 +160,10 @@ func (r *Registry) abandon(ctx context.Context, e *Exec, cause error) {
 	if e.visible {
 		r.busy.Add(-1)
 		e.visible = r.cfg.RegisterRefusals
+	}
+	// A start that was cut off, or broke, decides nothing for those that waited.
+	if ctx.Err() == nil && cause != errCalledOff {
+		e.refusal = cause
 	}
 	r.note(ctx, e.key, trace.ExecRefuse, trace.Attr{Key: "stage", Value: op})
 	close(e.done)

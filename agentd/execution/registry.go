@@ -49,9 +49,9 @@ func New(c Config) *Registry {
 // Start registers and spawns the command that prepare returns, unless k is
 // known: then it returns the known one and created is false, whatever its
 // phase. Of any number of concurrent starts of one key one runs prepare and
-// spawns, and the others wait for its outcome: when it succeeds they find the
-// key known, when it fails it left nothing behind, and the next of them has its
-// turn with its own prepare. prepare runs without a lock held and at most once.
+// spawns, and the others wait for its outcome: its exec, or its error. Only a
+// start that was called off says nothing about the command: then the next one
+// has its turn. prepare runs without a lock held.
 //
 // It returns prepare's error as it is, a *SpawnError from the spawn, ctx's
 // error when ctx ends before the spawn, or ErrClosed. ctx has no effect on a
@@ -77,6 +77,9 @@ func (r *Registry) Start(ctx context.Context, k Key, prepare func(context.Contex
 		case <-e.decided:
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
+		}
+		if e.refusal != nil && !r.cfg.RegisterRefusals {
+			return nil, false, e.refusal
 		}
 	}
 }
@@ -111,7 +114,8 @@ func (r *Registry) reserve(ctx context.Context, k Key) (*Exec, keyState, error) 
 		reg: r, key: k, order: r.order, cmd: &Command{},
 		decided: make(chan struct{}), done: make(chan struct{}), drained: make(chan struct{}),
 	}
-	e.group.table, e.stdin.turn = r.table, make(chan struct{}, 1)
+	e.group.table, e.group.kill = r.table, killGroup
+	e.stdin.turn = make(chan struct{}, 1)
 	r.entries[k] = e
 	r.wg.Add(1) // until the outcome, so that Close waits for a spawn under way
 	r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "known", Value: false})

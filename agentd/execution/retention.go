@@ -38,7 +38,7 @@ func (r *Registry) collect(e *Exec) {
 	if e.open > 0 {
 		r.loose[e] = struct{}{}
 	}
-	idle := e.escalation == nil
+	idle := !e.escalatingLocked()
 	if e.retention != nil {
 		e.retention.Stop()
 	}

@@ -89,7 +89,7 @@ func (e *Exec) expire() {
 	e.timedOut = true
 	e.causeLocked(CauseDeadline)
 	e.noteLocked(r.base, trace.DeadlineExpire)
-	esc, mine := e.joinLocked()
+	esc, mine := e.joinLocked(byDeadline)
 	e.mu.Unlock()
 	if mine {
 		e.escalate(esc)
@@ -137,8 +137,10 @@ func (e *Exec) collectLeader() Status {
 	if e.deadline != nil {
 		e.deadline.Stop()
 	}
-	if e.escalation != nil {
-		e.escalation.look()
+	for _, esc := range e.escalations {
+		if esc != nil {
+			esc.look()
+		}
 	}
 	e.noteLocked(e.reg.base, trace.LeaderReap,
 		trace.Attr{Key: "exit_code", Value: int64(status.ExitCode)},
@@ -156,9 +158,9 @@ func (e *Exec) endGroup() bool {
 	mine := false
 	switch {
 	case e.timedOut:
-		esc = e.escalation
+		esc = e.escalations[byDeadline]
 	case e.cmd.ReapGroup:
-		esc, mine = e.joinLocked()
+		esc, mine = e.joinLocked(byReap)
 	}
 	e.mu.Unlock()
 	if mine {
@@ -294,5 +296,5 @@ func (e *Exec) signalShutdown() {
 		sig = e.kill.Steps[n-1].Signal
 	}
 	e.mu.Unlock()
-	e.signalGroup(sig)
+	e.signalGroup(sig, byKill)
 }
