@@ -60,8 +60,8 @@ func (r *Registry) Start(ctx context.Context, k Key, prepare func(context.Contex
 	if err := r.pass(ctx, trace.Point{Action: trace.ExecStart, Exec: k.ID, Request: requestSerial(ctx)}); err != nil {
 		return nil, false, err
 	}
-	for {
-		e, state, err := r.reserve(ctx, k)
+	for waited := false; ; waited = true {
+		e, state, err := r.reserve(ctx, k, waited)
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -93,8 +93,9 @@ const (
 	keyKnown                    // a registered command
 )
 
-// reserve finds k or takes it for the caller.
-func (r *Registry) reserve(ctx context.Context, k Key) (*Exec, keyState, error) {
+// reserve finds k or takes it for the caller. waited is true when the caller
+// waited for the outcome of another start, and so was recorded before.
+func (r *Registry) reserve(ctx context.Context, k Key, waited bool) (*Exec, keyState, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -104,9 +105,14 @@ func (r *Registry) reserve(ctx context.Context, k Key) (*Exec, keyState, error) 
 		select {
 		case <-e.decided:
 		default:
+			if !waited {
+				r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "pending", Value: true})
+			}
 			return e, keyPending, nil
 		}
-		r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "known", Value: true})
+		if !waited { // a start that waited took its place when it came
+			r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "known", Value: true})
+		}
 		return e, keyKnown, nil
 	}
 	r.order++
