@@ -82,7 +82,6 @@ func naively() map[string]func() counts {
 		"chameneos-4-4":                     func() counts { return naive(Chameneos(4, 4)) },
 		"prisoners-4":                       func() counts { return naive(Prisoners()) },
 		"simple-allocator-3-2":              func() counts { return naive(SimpleAllocator(true)) },
-		"simple-allocator-3-2-weak":         func() counts { return naive(SimpleAllocator(false)) },
 		"single-copy-register-2":            func() counts { return naive(SingleCopyRegister(2)) },
 		"single-copy-register-3":            func() counts { return naive(SingleCopyRegister(3)) },
 		"single-copy-register-4":            func() counts { return naive(SingleCopyRegister(4)) },

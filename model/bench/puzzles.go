@@ -158,3 +158,123 @@ func TowerOfHanoi(n int, puzzle bool) model.Model[HanoiState] {
 	m.Config += "-" + strconv.Itoa(n)
 	return m
 }
+
+// MovingCatState is a state of [MovingCat].
+type MovingCatState struct {
+	Cat      uint8 // box that the cat is in, from 1
+	Observed uint8 // box that is opened
+	Left     uint8 // 1: the search moves left
+}
+
+// MovingCat is the puzzle of a cat that moves to a neighbouring box every night
+// while one box is opened every day: sweeping to and fro over all but the outer
+// boxes (3 to 255), each turn opening the last box twice, always finds it. All
+// states are initial.
+//
+// Source: tlaplus/Examples, specifications/Moving_Cat_Puzzle/Cat.tla,
+// CatEvenBoxes.cfg (6) and CatOddBoxes.cfg (5).
+func MovingCat(boxes uint8) model.Model[MovingCatState] {
+	if boxes < 3 {
+		panic("bench: internal error: the cat needs at least three boxes")
+	}
+	return model.Model[MovingCatState]{
+		Name:    "MovingCat",
+		Config:  strconv.Itoa(int(boxes)),
+		Actions: []model.ActionInfo{{Name: "Next", Params: []string{"cat"}}},
+		Init: func(out []MovingCatState) []MovingCatState {
+			for cat := uint8(1); cat <= boxes; cat++ {
+				for observed := uint8(2); observed < boxes; observed++ {
+					out = append(out, MovingCatState{cat, observed, 0}, MovingCatState{cat, observed, 1})
+				}
+			}
+			return out
+		},
+		Next: func(s MovingCatState, out []model.Step[MovingCatState]) []model.Step[MovingCatState] {
+			to := s
+			switch {
+			case s.Left == 1 && s.Observed > 2:
+				to.Observed--
+			case s.Left == 0 && s.Observed < boxes-1:
+				to.Observed++
+			default:
+				to.Left = 1 - s.Left
+			}
+			if s.Cat > 1 {
+				to.Cat = s.Cat - 1
+				out = append(out, model.Step[MovingCatState]{Action: model.Act(0, to.Cat), State: to})
+			}
+			if s.Cat < boxes {
+				to.Cat = s.Cat + 1
+				out = append(out, model.Step[MovingCatState]{Action: model.Act(0, to.Cat), State: to})
+			}
+			return out
+		},
+		Properties: []model.Property[MovingCatState]{
+			model.Eventually("Victory: the cat is found", func(s MovingCatState) bool { return s.Cat == s.Observed }),
+		},
+		Fairness: []model.Fairness{model.Weak("Next", 0)},
+	}
+}
+
+// otherPrisoners is the number of prisoners beside the counter.
+const otherPrisoners = 3
+
+// PrisonersState is a state of [Prisoners].
+type PrisonersState struct {
+	SwitchA, SwitchB uint8 // 1: up
+	Times            [otherPrisoners]uint8
+	Count            uint8
+}
+
+const (
+	prisonersOther uint16 = iota
+	prisonersCounter
+)
+
+// Prisoners is the puzzle of four prisoners, led at random to a room with two
+// switches whose positions nobody knows, until one of them can tell that all
+// have been there: each lifts switch A twice, and the counter counts.
+//
+// Source: tlaplus/Examples, specifications/Prisoners/Prisoners.tla.
+func Prisoners() model.Model[PrisonersState] {
+	done := func(s PrisonersState) bool { return s.Count == 2*otherPrisoners }
+	m := model.Model[PrisonersState]{
+		Name:    "Prisoners",
+		Config:  strconv.Itoa(otherPrisoners + 1),
+		Actions: []model.ActionInfo{prisonersOther: {Name: "NonCounterStep", Params: []string{"p"}}, prisonersCounter: {Name: "CounterStep"}},
+		Init: func(out []PrisonersState) []PrisonersState {
+			return append(out, PrisonersState{}, PrisonersState{SwitchA: 1}, PrisonersState{SwitchB: 1}, PrisonersState{SwitchA: 1, SwitchB: 1})
+		},
+		Next: func(s PrisonersState, out []model.Step[PrisonersState]) []model.Step[PrisonersState] {
+			for p := range uint8(otherPrisoners) {
+				to := s
+				if s.SwitchA == 0 && s.Times[p] < 2 {
+					to.SwitchA = 1
+					to.Times[p]++
+				} else {
+					to.SwitchB = 1 - s.SwitchB
+				}
+				out = append(out, model.Step[PrisonersState]{Action: model.Act(prisonersOther, p), State: to})
+			}
+			to := s
+			if s.SwitchA == 1 {
+				to.SwitchA = 0
+				to.Count++
+			} else {
+				to.SwitchB = 1 - s.SwitchB
+			}
+			return append(out, model.Step[PrisonersState]{Action: model.Act(prisonersCounter), State: to})
+		},
+		Properties: []model.Property[PrisonersState]{
+			model.Always("Safety: whoever says so is right", func(s PrisonersState) bool {
+				return !done(s) || s.Times[0] > 0 && s.Times[1] > 0 && s.Times[2] > 0
+			}).When(done),
+			model.Eventually("Liveness: the counter can say so", done),
+		},
+		Fairness: []model.Fairness{model.Weak("CounterStep", prisonersCounter)},
+	}
+	for p := range uint8(otherPrisoners) {
+		m.Fairness = append(m.Fairness, weakOf("NonCounterStep", prisonersOther, p))
+	}
+	return m
+}

@@ -30,12 +30,14 @@ type Published struct {
 // for a run under the race detector.
 func (p Published) Big() bool { return p.Expect().States > 1_000_000 }
 
-// Suite returns the cases of [Table].
+// Suite returns the cases of [Table], and beside them ports with a planted
+// fault or without their fairness, so that some case violates each property.
 func Suite() model.Suite {
 	s := model.Suite{Name: "bench", Summary: "Ports of published models whose counts others have published."}
 	for _, row := range Table() {
 		s.Cases = append(s.Cases, row.Case)
 	}
+	s.Cases = append(s.Cases, faultCases()...)
 	return s
 }
 
@@ -51,12 +53,17 @@ func Table() []Published {
 
 // row makes a row of the table.
 func row[S comparable](name, source string, build func() model.Model[S], distinct, states uint64, depth int) Published {
-	return Published{model.NewCase(name, build, model.Expect{Distinct: distinct, States: states, Depth: depth}), source}
+	return violated(name, source, build, distinct, states, depth, nil)
 }
 
 // violated makes a row whose properties are violated as violations says.
 func violated[S comparable](name, source string, build func() model.Model[S], distinct, states uint64, depth int, violations map[string]int) Published {
-	return Published{model.NewCase(name, build, model.Expect{Distinct: distinct, States: states, Depth: depth, Violated: violations}), source}
+	named := func() model.Model[S] {
+		m := build()
+		m.Config = name
+		return m
+	}
+	return Published{model.NewCase(name, named, model.Expect{Distinct: distinct, States: states, Depth: depth, Violated: violations}), source}
 }
 
 func transactionRows() []Published {

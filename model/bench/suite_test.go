@@ -3,54 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"microvms/model"
 )
-
-// differences lists in what a report departs from the published counts and the
-// exact set of violated properties.
-func differences(r *model.Report, want model.Expect) (out []string) {
-	differ := func(what string, got, want any) {
-		if got != want {
-			out = append(out, fmt.Sprintf("%s is %v, published is %v", what, got, want))
-		}
-	}
-	differ("distinct", r.Distinct, want.Distinct)
-	differ("generated", r.States, want.States)
-	differ("depth", r.Depth, want.Depth)
-	differ("complete", r.Complete, true)
-	verdict := model.Holds
-	if len(want.Violated) > 0 {
-		verdict = model.Violated
-	}
-	differ("verdict", r.Verdict, verdict)
-	if len(r.Properties) == 0 {
-		out = append(out, "no property was judged")
-	}
-	violated := map[string]int{}
-	for _, p := range r.Properties {
-		if p.Verdict == model.Inconclusive {
-			out = append(out, fmt.Sprintf("%q is inconclusive", p.Name))
-		}
-		if p.Verdict == model.Violated {
-			violated[p.Name] = -1 // a witness that was not reached has no path
-			if p.Path != nil {
-				violated[p.Name] = p.Path.Len()
-			}
-		}
-	}
-	if !maps.Equal(violated, want.Violated) {
-		out = append(out, fmt.Sprintf("violated are %v, expected are %v", violated, want.Violated))
-	}
-	if len(r.DeadActions) > 0 {
-		out = append(out, fmt.Sprintf("dead actions: %v", r.DeadActions))
-	}
-	return out
-}
 
 // checkRow checks one row of the table with two workers.
 func checkRow(t *testing.T, row Published) {
@@ -59,10 +17,27 @@ func checkRow(t *testing.T, row Published) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := differences(r, row.Expect()); len(found) > 0 {
+	if found := departures(r, row.Expect()); len(found) > 0 {
 		t.Errorf("%s:\n%s\nreason: %s\nsource: %s", row.Name(), strings.Join(found, "\n"), r.Reason, row.Source)
 	}
 	t.Logf("generated=%d distinct=%d depth=%d seconds=%.3f bytes=%d", r.States, r.Distinct, r.Depth, r.Timing.Seconds, r.Timing.PeakHeap)
+}
+
+// departures lists in what a report departs from the published counts and the
+// exact set of violated properties.
+func departures(r *model.Report, want model.Expect) []string {
+	out := want.Compare(r)
+	verdict := model.Holds
+	if len(want.Violated) > 0 {
+		verdict = model.Violated
+	}
+	if r.Verdict != verdict {
+		out = append(out, fmt.Sprintf("the verdict is %s, expected %s", r.Verdict, verdict))
+	}
+	if len(r.Properties) == 0 {
+		out = append(out, "no property was judged")
+	}
+	return out
 }
 
 // TestPublishedCounts checks every port of up to a million generated states
@@ -120,30 +95,31 @@ func TestShortestCounterexamples(t *testing.T) {
 	}
 }
 
-// TestDifferencesSeesEach shows the judge of this package going red for each
+// TestDeparturesAreSeen shows the judge of this package going red for each
 // thing that it compares.
-func TestDifferencesSeesEach(t *testing.T) {
+func TestDeparturesAreSeen(t *testing.T) {
+	t.Attr("requirement", "CHECK-15")
 	want := model.Expect{Distinct: 16, States: 97, Depth: 8}
 	for name, spoil := range map[string]func(*model.Report){
-		"distinct is 15":          func(r *model.Report) { r.Distinct-- },
-		"generated is 98":         func(r *model.Report) { r.States++ },
-		"depth is 9":              func(r *model.Report) { r.Depth++ },
-		"complete is false":       func(r *model.Report) { r.Complete = false },
-		"verdict is inconclusive": func(r *model.Report) { r.Verdict = model.Inconclusive },
-		"no property was judged":  func(r *model.Report) { r.Properties = nil },
-		"violated are map[p:-1]":  func(r *model.Report) { r.Properties[0].Verdict = model.Violated },
-		`"p" is inconclusive`:     func(r *model.Report) { r.Properties[0].Verdict = model.Inconclusive },
-		"dead actions: [Fill]":    func(r *model.Report) { r.DeadActions = []string{"Fill"} },
+		"15 distinct states":     func(r *model.Report) { r.Distinct-- },
+		"98 states":              func(r *model.Report) { r.States++ },
+		"depth 9":                func(r *model.Report) { r.Depth++ },
+		"inconclusive":           func(r *model.Report) { r.Complete = false },
+		"the verdict is":         func(r *model.Report) { r.Verdict = model.Inconclusive },
+		"no property was judged": func(r *model.Report) { r.Properties = nil },
+		`"p" is violated`:        func(r *model.Report) { r.Properties[0].Verdict = model.Violated },
+		`"p" is inconclusive`:    func(r *model.Report) { r.Properties[0].Verdict = model.Inconclusive },
+		"action Fill never":      func(r *model.Report) { r.DeadActions = []string{"Fill"} },
 	} {
 		r := &model.Report{
 			Distinct: 16, States: 97, Depth: 8, Complete: true, Verdict: model.Holds,
 			Properties: []model.PropertyReport{{Name: "p", Verdict: model.Holds}},
 		}
-		if found := differences(r, want); len(found) > 0 {
+		if found := departures(r, want); len(found) > 0 {
 			t.Fatalf("unspoiled: %v", found)
 		}
 		spoil(r)
-		if found := differences(r, want); len(found) != 1 || !strings.Contains(found[0], name) {
+		if found := departures(r, want); len(found) != 1 || !strings.Contains(found[0], name) {
 			t.Errorf("%s: found %v", name, found)
 		}
 	}
@@ -163,7 +139,59 @@ func TestTableNamesSources(t *testing.T) {
 		}
 		seen[row.Name()] = true
 	}
+	for _, c := range faultCases() {
+		if seen[c.Name()] || c.Expect().Deviation == "" || len(c.Expect().Violated) == 0 {
+			t.Errorf("%s: named twice, without a deviation, or with nothing violated", c.Name())
+		}
+		seen[c.Name()] = true
+	}
 	if got := len(Suite().Cases); got != len(seen) {
-		t.Errorf("the suite has %d cases, the table %d", got, len(seen))
+		t.Errorf("the suite has %d cases, the table and the faults %d", got, len(seen))
+	}
+}
+
+// TestFaultsAreSeen checks every planted fault, and every model whose fairness
+// was taken away or weakened, for the exact set of violated properties.
+func TestFaultsAreSeen(t *testing.T) {
+	t.Attr("requirement", "CHECK-4")
+	n := 0
+	for _, c := range faultCases() {
+		n++
+		t.Run(c.Name(), func(t *testing.T) {
+			r, err := c.Check(context.Background(), model.Options{Workers: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := departures(r, c.Expect()); len(found) > 0 {
+				t.Errorf("%s", strings.Join(found, "\n"))
+			}
+		})
+	}
+	if n < 40 {
+		t.Errorf("looked at %d cases, expected at least 40", n)
+	}
+}
+
+// TestEveryPropertyIsChallenged requires of the suite that some case violates
+// each property, so that none is true by construction.
+func TestEveryPropertyIsChallenged(t *testing.T) {
+	suite := Suite()
+	var reports []*model.Report
+	for _, c := range suite.Cases {
+		if c.Expect().States > 1_000_000 {
+			continue
+		}
+		r, err := c.Check(context.Background(), model.Options{Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, r)
+	}
+	if names := suite.Unchallenged(reports); len(names) > 0 {
+		t.Errorf("no case violates %q", names)
+	}
+	suite.Cases = suite.Cases[:1]
+	if names := suite.Unchallenged(reports); len(names) < 20 {
+		t.Errorf("without the planted faults only %q are unchallenged", names)
 	}
 }

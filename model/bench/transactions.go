@@ -258,26 +258,27 @@ func (s TwoPhaseState) fields(n int) []model.Field {
 // refinesCommit says whether the managers' states moved as TransactionCommit
 // allows, or not at all.
 func refinesCommit(n int, from, to CommitState) bool {
-	if from == to {
-		return true
-	}
 	for rm := range n {
+		if from.RM[rm] == to.RM[rm] {
+			continue
+		}
 		for id := commitPrepare; id <= commitAbort; id++ {
 			if got, ok := from.decide(n, rm, id); ok && got == to {
 				return true
 			}
 		}
+		return false // a step of TransactionCommit moves one manager only
 	}
-	return false
+	return true
 }
 
 func consistent(rm [MaxManagers]uint8) bool {
-	committed, aborted := false, false
+	const both = 1<<managerCommitted | 1<<managerAborted
+	met := uint8(0)
 	for _, state := range rm {
-		committed = committed || state == managerCommitted
-		aborted = aborted || state == managerAborted
+		met |= 1 << state
 	}
-	return !(committed && aborted)
+	return met&both != both
 }
 
 func all(rm [MaxManagers]uint8, n int, state uint8) bool {
