@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"microvms/agentd"
+	"microvms/agentd/trace"
+	"microvms/conformance/child"
+)
+
+// The test binary is also the program of the children.
+func init() { child.RunIfAsked() }
+
+// execInProcess returns a starter of this repository's daemon in the test
+// process, with timers that the driver fires and a gate that it opens.
+func execInProcess() ExecStarter {
+	return func(_ context.Context, o ExecOptions) (*ExecDaemon, error) {
+		d := &ExecDaemon{Daemon: &Daemon{Recorder: NewRecorder()}, Timers: NewTimers(epoch)}
+		config := agentd.Config{
+			Version: "replay", Log: slog.New(slog.DiscardHandler), Clock: d.Timers, Recorder: d.Recorder,
+			Environ: []string{"PATH=/usr/bin:/bin"},
+			Limits: agentd.Limits{
+				HeaderTimeout: time.Hour, WriteTimeout: time.Hour, SSEKeepalive: -1, ShutdownGrace: -1,
+				OutputLinger: SpanLinger, KillGrace: SpanGrace, ExecTTL: SpanRetention, ScanInterval: SpanScan, StdinWriteTimeout: SpanStdin,
+				StreamBufferBytes: o.Ring, MaxOutputBytes: o.Head,
+			},
+		}
+		if o.Hold != nil {
+			d.Gate = NewGate(o.Hold)
+			config.Gate = d.Gate
+		}
+		daemon, err := agentd.New(config)
+		if err != nil {
+			return nil, err
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		served := make(chan error, 1)
+		go func() { served <- daemon.Serve(context.Background(), l) }()
+		d.URL = "http://" + l.Addr().String()
+		d.Stop = func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			return errors.Join(daemon.Shutdown(ctx), <-served)
+		}
+		return d, nil
+	}
+}
+
+// execAsBinary returns a starter of the daemon's command, which tells its
+// transitions through a pipe. Its linger and retention outlast every test.
+func execAsBinary(t *testing.T) ExecStarter {
+	t.Helper()
+	binary, err := daemonBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(_ context.Context, o ExecOptions) (*ExecDaemon, error) {
+		return startBinary(binary, map[string]int{
+			"AGENTD_STREAM_BUFFER_BYTES": o.Ring, "AGENTD_MAX_OUTPUT_BYTES": o.Head,
+			"AGENTD_OUTPUT_LINGER_SECS": 3600, "AGENTD_EXEC_TTL_SECS": 3600,
+		})
+	}
+}
+
+// startBinary starts the command with some numbers in its environment, zero
+// being left out.
+func startBinary(binary string, numbers map[string]int) (*ExecDaemon, error) {
+	events, told, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(binary, "--trace", "/dev/fd/3")
+	cmd.Env = []string{"AGENTD_PORT=0", "AGENTD_REPAIR_IDENTITY=false", "AGENTD_LOG=info", "PATH=/usr/bin:/bin"}
+	for name, n := range numbers {
+		if n != 0 {
+			cmd.Env = append(cmd.Env, name+"="+strconv.Itoa(n))
+		}
+	}
+	cmd.ExtraFiles = []*os.File{told}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	told.Close()
+	if err != nil {
+		events.Close()
+		return nil, err
+	}
+	d := &ExecDaemon{Daemon: &Daemon{Recorder: NewRecorder()}}
+	ended := make(chan error, 1)
+	go func() {
+		defer events.Close()
+		ended <- readTrace(events, d.Recorder)
+	}()
+	log := bufio.NewReader(out)
+	addr, err := listening(log)
+	if err != nil {
+		cmd.Process.Kill()
+		return nil, errors.Join(err, cmd.Wait(), errors.New(stderr.String()))
+	}
+	d.URL = "http://" + addr
+	d.Stop = func() error {
+		err := cmd.Process.Signal(unix.SIGTERM)
+		io.Copy(io.Discard, log)
+		return errors.Join(err, cmd.Wait(), <-ended)
+	}
+	return d, nil
+}
+
+// readTrace enters the transitions that a daemon tells into a recorder.
+func readTrace(from io.Reader, into *Recorder) error {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		var line struct {
+			Action  trace.Action
+			Request uint64
+			Exec    string
+			Reader  uint64
+			Attrs   map[string]any
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return fmt.Errorf("cannot read a told transition: %w", err)
+		}
+		e := trace.Event{Point: trace.Point{Action: line.Action, Request: line.Request, Exec: line.Exec, Reader: line.Reader}}
+		for key, value := range line.Attrs {
+			if n, ok := value.(float64); ok {
+				value = int64(n)
+			}
+			e.Attrs = append(e.Attrs, trace.Attr{Key: key, Value: value})
+		}
+		into.Record(e)
+	}
+	return lines.Err()
+}

@@ -1,0 +1,43 @@
+package replay
+
+import (
+	"testing"
+
+	"microvms/model/execution"
+)
+
+// groupReplay finds a configuration by its name.
+func groupReplay(t *testing.T, name string) execution.GroupConfig {
+	t.Helper()
+	for _, c := range execution.GroupReplays() {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("the group model has no configuration %q", name)
+	return execution.GroupConfig{}
+}
+
+// TestExecPairBinary replays two ids on the daemon's binary: starts, retries,
+// refusals, exits, kills and acks.
+func TestExecPairBinary(t *testing.T) {
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-5", "EXEC-24", "EXEC-25", "EXEC-26", "EXEC-30")
+	judge(t, ExecGroup(groupReplay(t, "group-replay-binary-pair"), "binary", execAsBinary(t)))
+}
+
+// TestExecMemberBinary replays a member that outlives its leader, closes the
+// pipe or escapes.
+func TestExecMemberBinary(t *testing.T) {
+	judge(t, ExecGroup(groupReplay(t, "group-replay-binary-member"), "binary", execAsBinary(t)))
+}
+
+// TestExecClock replays every timer.
+func TestExecClock(t *testing.T) {
+	judge(t, ExecGroup(groupReplay(t, "group-replay-clock"), "in-process", execInProcess()))
+}
+
+// TestExecGated replays every interleaving of the daemon's own steps with two
+// overlapping starts, a kill, an ack and the processes.
+func TestExecGated(t *testing.T) {
+	judge(t, ExecGroupGated(groupReplay(t, "group-replay-gate"), execInProcess()))
+}
