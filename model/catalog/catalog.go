@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"microvms/model"
+	"microvms/model/bench"
 	"microvms/model/bootstrap"
 	"microvms/model/execution"
 )
@@ -13,5 +14,6 @@ func All() []model.Suite {
 	return []model.Suite{
 		bootstrap.Suite(),
 		execution.Suite(),
+		bench.Suite(),
 	}
 }
