@@ -75,7 +75,7 @@ type Model[S comparable] struct {
 	// of states, but not counted as distinct and not expanded (TLC's CONSTRAINT).
 	Constraint func(s S) bool
 	// ActionConstraint, when set, cuts steps: a successor is generated, but not followed, when it is false (TLC's
-	// ACTION_CONSTRAINT).
+	// ACTION_CONSTRAINT). Neither the step nor its target is judged.
 	ActionConstraint func(from S, step Step[S]) bool
 
 	// Terminal declares the states in which having no successor is the intended end. A state without successors for
@@ -106,9 +106,10 @@ type Field struct {
 
 // Symmetry declares interchangeable identities. Canonical maps every state to
 // one representative of its orbit. Generators are permutations that generate
-// the symmetry group (adjacent transpositions are enough): for each state met,
-// the checker verifies that Canonical is idempotent and takes a state and its
-// permuted images to one representative, and that properties, successors and
+// the symmetry group (adjacent transpositions are enough). For the first 16,384
+// representatives and for each sixteenth after that, the checker verifies that
+// Canonical is idempotent and takes a state and its permuted images to one
+// representative, and that properties, constraints, fairness, successors and
 // fingerprint commute with each generator; a declared symmetry for which that
 // fails is refused.
 type Symmetry[S comparable] struct {
@@ -120,6 +121,10 @@ type Symmetry[S comparable] struct {
 // are enabled for ever (weak) or enabled again and again (strong) without ever
 // being taken is not considered. The actions of one Fairness count together
 // (their disjunction is fair), as in TLA+'s WF_vars(A \/ B).
+//
+// Without an assumption that is broken by it, a behaviour may stop (stutter for ever) in any state, also as in
+// TLA+: what must go on needs a Fairness. Whether an action is enabled is asked of Next: a step that a constraint
+// cuts counts as enabled, so that a bound never makes up a counterexample.
 type Fairness struct {
 	Name   string
 	Strong bool

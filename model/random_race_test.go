@@ -2,4 +2,7 @@
 
 package model
 
-const randomSystems = 3000
+const (
+	randomSystems     = 3000
+	determinismRounds = 8
+)

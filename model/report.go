@@ -69,9 +69,10 @@ type PropertyReport struct {
 }
 
 // Path is a behaviour: states joined by actions. For a liveness counterexample
-// Loop is the index in Steps at which the cycle begins: after the last step the
-// behaviour continues with Steps[Loop]; Loop is -1 for a finite path, and
-// len(Steps) when the last state stutters for ever.
+// Loop is the index in Steps at which the cycle begins: the last step leads back
+// to the state of Steps[Loop], and the steps from Loop+1 on are repeated for
+// ever. Loop is -1 for a finite path, and len(Steps) when the last state stutters
+// for ever.
 type Path struct {
 	Steps []PathStep `json:"steps"`
 	Loop  int        `json:"loop"`

@@ -40,9 +40,27 @@ func (a *auditor[S]) symmetric(sr *search[S], s *S, n uint32) string {
 		}
 	}
 	for i := range steps {
+		if msg := a.outside(sr, &steps[i].State); msg != "" {
+			return msg
+		}
 		rep := sym.Canonical(steps[i].State)
 		deep := n < auditEvery || i == int(n)%len(steps)
 		if msg := a.representative(sr, &steps[i].State, &rep, deep); msg != "" {
+			return msg
+		}
+	}
+	return ""
+}
+
+// outside looks at a successor outside the constraint, which is never looked at
+// as a state: its images must be outside too.
+func (a *auditor[S]) outside(sr *search[S], s *S) string {
+	if sr.m.Constraint == nil || sr.m.Constraint(*s) {
+		return ""
+	}
+	for i, g := range sr.m.Symmetry.Generators {
+		image := g(*s)
+		if msg := a.labels(sr, s, &image, fmt.Sprintf("generator %d", i)); msg != "" {
 			return msg
 		}
 	}
