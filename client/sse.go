@@ -24,6 +24,7 @@ type frameReader struct {
 	limit int
 	block []byte // read buffer
 	rest  []byte // unread part of block
+	lf    int    // index of the next LF in rest, lfNone, or lfUnknown
 	line  []byte // the line being collected, when it spans blocks
 	// lastCR: the previous byte ended a line as CR, so a LF belongs to it.
 	lastCR  bool
@@ -32,6 +33,11 @@ type frameReader struct {
 	hasData bool
 	err     error // sticky: once failed, a stream stays failed
 }
+
+const (
+	lfNone    = -1
+	lfUnknown = -2
+)
 
 func newFrameReader(src io.Reader, limit int) *frameReader {
 	return &frameReader{src: src, limit: limit, block: make([]byte, 32<<10)}
@@ -48,7 +54,7 @@ func (r *frameReader) next() (frame, error) {
 			return frame{}, r.err
 		}
 		n, err := r.src.Read(r.block)
-		r.rest, r.err = r.block[:n], err
+		r.rest, r.lf, r.err = r.block[:n], lfUnknown, err
 	}
 }
 
@@ -58,11 +64,11 @@ func (r *frameReader) scan() (frame, bool) {
 		if r.lastCR {
 			r.lastCR = false
 			if r.rest[0] == '\n' {
-				r.rest = r.rest[1:]
+				r.consume(1)
 				continue
 			}
 		}
-		end := bytes.IndexAny(r.rest, "\r\n")
+		end := r.lineEnd()
 		part := r.rest
 		if end >= 0 {
 			part = r.rest[:end+1]
@@ -73,7 +79,7 @@ func (r *frameReader) scan() (frame, bool) {
 			r.fail(protocolError("cannot read the event stream: over %d bytes without the end of a frame", r.limit))
 			return frame{}, false
 		}
-		r.rest = r.rest[len(part):]
+		r.consume(len(part))
 		if end < 0 {
 			r.line = append(r.line, part...)
 			continue
@@ -91,6 +97,33 @@ func (r *frameReader) scan() (frame, bool) {
 		}
 	}
 	return frame{}, false
+}
+
+// lineEnd is the index of the next CR or LF in rest, or -1. The place of the
+// next LF is remembered, so that a stream of bare CRs costs one search a block
+// and not one a line.
+func (r *frameReader) lineEnd() int {
+	if r.lf == lfUnknown {
+		r.lf = bytes.IndexByte(r.rest, '\n')
+	}
+	before := r.rest
+	if r.lf >= 0 {
+		before = r.rest[:r.lf]
+	}
+	if cr := bytes.IndexByte(before, '\r'); cr >= 0 {
+		return cr
+	}
+	return r.lf
+}
+
+// consume drops the first n bytes of rest.
+func (r *frameReader) consume(n int) {
+	r.rest = r.rest[n:]
+	if r.lf >= 0 {
+		if r.lf -= n; r.lf < 0 {
+			r.lf = lfUnknown
+		}
+	}
 }
 
 // endLine takes one complete line; an empty one ends the frame.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"microvms/agentd/api"
 )
 
 // readFrames reads all frames; what ends the stream is returned with them.
@@ -193,4 +196,27 @@ func BenchmarkFrames(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// FuzzDecodeOutput compares the fast decoding of output events with the plain
+// one: what the fast one takes, encoding/json reads the same way.
+func FuzzDecodeOutput(f *testing.F) {
+	for _, seed := range []string{`{"offset":0,"stream":"stdout","output":"YQ=="}`, `{"offset":18446744073709551615,"stream":"stderr","output":"YWI="}`,
+		`{"offset":01,"stream":"stdout","output":"YQ=="}`, `{"offset":+1,"stream":"stdout","output":"YQ=="}`, `{"offset":1,"stream":"stdout","output":"YQ=="}x"}`,
+		`{"offset":1,"stream":"stdout","output":"Y\nQ=="}`, `{"offset":1_0,"stream":"stdout","output":"YQ=="}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fast, ok := decodeCanonical(data)
+		if !ok || bytes.ContainsAny(data, "\r\n") { // a frame's data has one line
+			return
+		}
+		var plain api.OutputEvent
+		if err := json.Unmarshal(data, &plain); err != nil {
+			t.Fatalf("%q: the fast decoder takes what is no event: %v", data, err)
+		}
+		if diff := cmp.Diff(plain, fast); diff != "" {
+			t.Errorf("%q: plain (-), fast (+)\n%s", data, diff)
+		}
+	})
 }

@@ -2,13 +2,10 @@ package client
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -235,49 +232,6 @@ func (st *Stream) yield(ev Event, yield func(Event, error) bool) (over bool) {
 	}
 	st.reason = EndStopped
 	return true
-}
-
-// decodeEvent turns a frame into an event. Unknown names and data that is not
-// the JSON of its name are dropped (nil, nil); output that is not base64 is an
-// error, because dropping it would lose bytes silently.
-func decodeEvent(f frame) (Event, error) {
-	switch f.event {
-	case api.EventOutput:
-		var wire api.OutputEvent
-		err := json.Unmarshal(f.data, &wire)
-		var corrupt base64.CorruptInputError
-		if errors.As(err, &corrupt) {
-			return nil, protocolError("output event at offset %d: its bytes are not base64", wire.Offset)
-		}
-		if err != nil || len(wire.Output) == 0 {
-			return nil, nil
-		}
-		return checkOutput(wire)
-	case api.EventGap:
-		var wire api.GapEvent
-		if json.Unmarshal(f.data, &wire) != nil || wire.From >= wire.To {
-			return nil, nil
-		}
-		return &Gap{From: wire.From, To: wire.To}, nil
-	case api.EventExit:
-		var wire api.ExitEvent
-		if json.Unmarshal(f.data, &wire) != nil {
-			return nil, nil
-		}
-		return &Exit{wire}, nil
-	}
-	return nil, nil
-}
-
-// checkOutput refuses an output event that no daemon may send.
-func checkOutput(wire api.OutputEvent) (Event, error) {
-	if wire.Stream != api.StreamStdout && wire.Stream != api.StreamStderr {
-		return nil, protocolError("output event at offset %d: its stream is neither stdout nor stderr", wire.Offset)
-	}
-	if wire.Offset > math.MaxUint64-uint64(len(wire.Output)) {
-		return nil, protocolError("output event at offset %d: its end is past the last offset", wire.Offset)
-	}
-	return &Output{Offset: wire.Offset, Stream: wire.Stream, Data: wire.Output}, nil
 }
 
 // renewingReader calls renew after each read that brought bytes.

@@ -47,7 +47,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) string) 
 type exitRequest int
 
 func (a *app) run(ctx context.Context, args []string) (code int) {
-	// CLI-4: the format is taken from the raw arguments before they are parsed,
+	// CLI-14: the format is taken from the raw arguments before they are parsed,
 	// so that a parse error is enveloped as well.
 	a.format, a.secret = rawFormat(args), a.rawSecret(args)
 	defer func() {

@@ -183,6 +183,9 @@ func (a *app) finish(code int) int {
 }
 
 // redact keeps the agent token out of a message.
+//
+// CLI-17: the library redacts what the daemon echoes; this is for what the
+// command line holds, which a parse error quotes.
 func (a *app) redact(text string) string {
 	if a.secret == "" {
 		return text

@@ -243,6 +243,8 @@ func (c *execCommand) exitCode(succeeded bool, posix int) int {
 	case succeeded:
 		return 0
 	}
+	// CLI-10: not an error of this command, so the envelope says success and
+	// only the exit code tells that the program failed.
 	return exitOf(client.KindExecFailed)
 }
 
@@ -315,7 +317,7 @@ func (c *ackCommand) run(ctx context.Context, a *app) (*result, error) {
 		res := (&execCommand{}).record(c.ExecID, rec)
 		d := res.data.(execData)
 		res.data = ackData{d.ExecID, d.Phase, d.ExitCode, d.Stdout, d.Stderr, d.Truncated}
-		res.exit = 0 // the ack succeeded, whatever the command did
+		res.exit = 0 // CLI-11: the ack is what was asked for, whatever the command did
 		return res, nil
 	})
 }

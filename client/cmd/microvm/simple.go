@@ -58,7 +58,8 @@ func healthResult(h *api.Health) *result {
 		res.warnings = append(res.warnings, "identity degraded: this VM may share ids or keys with its siblings")
 	}
 	if !h.Bootstrapped {
-		// The answer is complete, yet nothing can be run: not a success.
+		// CLI-12: the answer is complete, so it is an envelope of success; yet
+		// nothing can be run, so the exit code is not 0.
 		res.exit = exitOf(client.KindPlatform)
 	}
 	res.data = data
@@ -83,6 +84,7 @@ func (c *killCommand) run(ctx context.Context, a *app) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
+		// CLI-18: a repeat succeeds, so only this tells whether anything was there.
 		text := "nothing was left to kill\n"
 		if killed {
 			text = "killed\n"
@@ -139,7 +141,9 @@ func psResult(groups []api.ProcGroup) *result {
 		state := "running"
 		switch {
 		case g.ChildExited && len(g.Pids) > 0:
-			state = "survivors" // the command has ended, others of its group live on
+			// CLI-19: the command has ended and others of its group live on, which
+			// no exit code shows.
+			state = "survivors"
 		case g.ChildExited:
 			state = "exited"
 		}
@@ -165,6 +169,7 @@ func (c *stdinCommand) run(ctx context.Context, a *app) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	// CLI-13: before a session is opened, because it is a mistake in the call.
 	if len(data) == 0 && !c.EOF {
 		return nil, usage("nothing to do: give --data with at least one byte, or --eof")
 	}

@@ -73,6 +73,7 @@ func (c *execCommand) stream(ctx context.Context, a *app, s *client.Session, id 
 				Message: fmt.Sprintf("the reader of stdout left; exec %s goes on", id), Err: a.stdout.err}
 		}
 	}
+	// CLI-15: compact, because the envelope is one more line of the stream.
 	res := &result{kind: "microvm.exec.stream", compact: true}
 	if exit != nil {
 		data.ExitCode, data.Truncated = exit.ExitCode, exit.Truncated

@@ -65,6 +65,8 @@ func (a *app) paint(word string) string {
 
 // escape replaces what could steer a terminal or fake a line: control
 // characters, invalid UTF-8, and characters that change the direction of text.
+//
+// CLI-16: it stands between every text of the daemon and a table or an error.
 func escape(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
