@@ -1,0 +1,187 @@
+// Package histories drives one daemon with many clients at once, records what
+// each of them saw, and judges the history for linearizability with the checked
+// models' own transition functions as sequential specification (design, section
+// 3.3).
+//
+// A client may break a request off before it is whole, close its connection
+// right after sending it, or throw the answer away. An operation whose outcome
+// is unknown stays open to the end of the history: the judge may let it take
+// effect at any later moment, or never.
+//
+// The package speaks wire version 1 only and holds nothing of the daemon, so it
+// judges any daemon that speaks it.
+package histories
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Kind is what an operation asks for.
+type Kind string
+
+const (
+	Hook   Kind = "hook"   // the run hook with a token and an environment
+	Start  Kind = "start"  // an exec, by id
+	Poll   Kind = "poll"   // its phase and result
+	Ack    Kind = "ack"    // its release
+	Kill   Kind = "kill"   // its end
+	Stdin  Kind = "stdin"  // one unit of input, or the end of input
+	Stream Kind = "stream" // its output from an offset, up to a number of bytes or the exit event
+	Health Kind = "health" // is a token installed, how many execs, is one running
+	Procs  Kind = "procs"  // the registered ids
+)
+
+// Effectful reports whether an operation of this kind may change the daemon.
+func (k Kind) Effectful() bool {
+	switch k {
+	case Hook, Start, Ack, Kill, Stdin:
+		return true
+	}
+	return false
+}
+
+// Child is the program that a start runs. Each prints whole units of [Unit]
+// bytes, so that output maps to a count.
+type Child string
+
+const (
+	Quick   Child = "quick"   // greets and exits with code 3
+	Echo    Child = "echo"    // greets, then prints each line of stdin as one unit; exits with code 3 at the end of input
+	Sleeper Child = "sleeper" // greets and stays until it is killed
+	Broken  Child = "broken"  // does not exist, so its spawn fails
+)
+
+// Unit is the number of bytes of one unit of output, and ExitCode what a child exits with by itself.
+const (
+	Unit     = 4
+	ExitCode = 3
+)
+
+// argv returns the command line of the child. The greeting is one unit that shows the launch environment: "env1".
+// "exec" keeps the group to one process.
+func (c Child) argv() []string {
+	script := `printf "env$LAUNCH"; exit 3`
+	switch c {
+	case Echo:
+		script = `printf "env$LAUNCH"; while IFS= read -r line; do printf %s "$line"; done; exit 3`
+	case Sleeper:
+		script = `printf "env$LAUNCH"; exec sleep 3600`
+	case Broken:
+		return []string{"/nonexistent/broken"}
+	}
+	return []string{"/bin/sh", "-c", script}
+}
+
+// Operation is one request of one client, with what it saw. Operations print
+// and parse (as JSON), so a history can be saved, judged again and drawn.
+type Operation struct {
+	Client int    `json:"client"`
+	Kind   Kind   `json:"kind"`
+	Exec   string `json:"exec,omitempty"`
+	Token  string `json:"token,omitempty"` // the bearer, or the token that a hook brings; made up for the run, worth nothing elsewhere
+	Env    int    `json:"env,omitempty"`   // which environment a hook brings
+	Child  Child  `json:"child,omitempty"`
+	Text   string `json:"text,omitempty"` // the unit that a stdin request brings, different for each
+	EOF    bool   `json:"eof,omitempty"`
+	Offset uint64 `json:"offset,omitempty"`
+	Take   uint64 `json:"take,omitempty"` // a stream is read until this many bytes or the exit event
+	Cut    Cut    `json:"cut,omitempty"`
+
+	Call   int64   `json:"call"`   // nanoseconds from the history's start
+	Return int64   `json:"return"` // -1: the client never learned that it returned
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// Known reports whether the client saw the answer.
+func (o *Operation) Known() bool { return o.Answer != nil }
+
+// Answer is what a client saw.
+type Answer struct {
+	Status       int      `json:"status"`
+	Code         string   `json:"code,omitempty"`
+	Phase        string   `json:"phase,omitempty"`
+	ExitCode     *int32   `json:"exit_code,omitempty"`
+	Signal       *int32   `json:"signal,omitempty"`
+	TimedOut     bool     `json:"timed_out,omitempty"`
+	Stdout       string   `json:"stdout,omitempty"`
+	Outcome      bool     `json:"outcome,omitempty"` // the outcome's keys were present
+	Killed       bool     `json:"killed,omitempty"`
+	Written      int      `json:"written,omitempty"`
+	Lost         uint64   `json:"lost,omitempty"`  // a stream's gap event ended here
+	Bytes        string   `json:"bytes,omitempty"` // what a stream delivered from Offset, or from the gap, on
+	Exited       bool     `json:"exited,omitempty"`
+	Total        uint64   `json:"total,omitempty"`
+	Bootstrapped bool     `json:"bootstrapped,omitempty"`
+	Busy         bool     `json:"busy,omitempty"`
+	Execs        int      `json:"execs,omitempty"`
+	Hooks        int      `json:"hooks,omitempty"`
+	IDs          []string `json:"ids,omitempty"`
+}
+
+// Label is the operation in a drawing: "start x1 → 200".
+func (o *Operation) Label() string {
+	var b strings.Builder
+	b.WriteString(string(o.Kind))
+	if o.Exec != "" {
+		b.WriteString(" " + o.Exec)
+	}
+	if o.Kind == Hook {
+		fmt.Fprintf(&b, " %s/env%d", o.Token, o.Env)
+	}
+	if o.EOF {
+		b.WriteString(" eof")
+	}
+	if a := o.Answer; a != nil {
+		fmt.Fprintf(&b, " → %d", a.Status)
+		for _, w := range []string{a.Code, a.Phase} {
+			if w != "" {
+				b.WriteString(" " + w)
+			}
+		}
+		if o.Kind == Kill && a.Status == 200 {
+			fmt.Fprintf(&b, " killed=%v", a.Killed)
+		}
+	} else {
+		b.WriteString(" → ? (" + o.Cut.String() + ")")
+	}
+	return b.String()
+}
+
+// History is what all clients saw of one daemon, in the order of their calls.
+type History struct {
+	Name       string      `json:"name"`
+	Seed       uint64      `json:"seed"`
+	Ring       uint64      `json:"ring"` // bytes of output that the daemon was configured to keep for readers
+	Scope      Scope       `json:"scope"`
+	Operations []Operation `json:"operations"`
+}
+
+// Scope says how a history is judged.
+type Scope string
+
+const (
+	// Whole: the daemon is fresh and the history contains hooks; it is judged as one.
+	Whole Scope = "whole"
+	// ByExec: bootstrap finished before; each exec id is judged by itself, for nothing couples them.
+	ByExec Scope = "by exec"
+)
+
+// Encode renders the history as indented JSON with a final newline.
+func (h *History) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(h, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the history: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Decode reads what Encode wrote.
+func Decode(data []byte) (*History, error) {
+	var h History
+	if err := json.Unmarshal(data, &h); err != nil {
+		return nil, fmt.Errorf("cannot decode the history: %w", err)
+	}
+	return &h, nil
+}
