@@ -247,6 +247,12 @@ func cut(s, sep string, ok bool) (string, string, bool) {
 	return before, after, found && ok
 }
 
+// sized is the end of a raw request: the length header, the empty line and the
+// body.
+func sized(body string) string {
+	return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+}
+
 // peer is a raw connection to the daemon.
 type peer struct {
 	net.Conn

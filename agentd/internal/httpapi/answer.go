@@ -33,7 +33,7 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.server.pass(a.point)
 	a.status = status
-	if a.body.remains() && (a.body.closing || a.body.declared >= a.server.limits.MaxDrainBytes) {
+	if a.body.closing || (a.body.remains() && a.body.declared >= a.server.limits.MaxDrainBytes) {
 		a.Header().Set("Connection", "close")
 		a.body.closing = true
 	}

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +42,7 @@ type conn struct {
 	handler atomic.Bool // a handler owns the answer: net/http writes nothing of its own
 	linger  atomic.Bool // input may be unread at the close
 	halved  atomic.Bool // the write side is shut
+	expired atomic.Bool // the header deadline passed
 
 	corked  bool   // only the handler's goroutine uses these two
 	pending []byte // written while corked
@@ -100,6 +103,9 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 	}
+	if err != nil && !c.handler.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.expired.Store(true)
+	}
 	return n, err
 }
 
@@ -107,6 +113,11 @@ func (c *conn) Read(p []byte) (int, error) {
 // an answer of net/http's own, which gets the version header.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.handler.Load() {
+		if c.expired.Load() {
+			// XPORT-6: closed, not answered. net/http takes the half of a
+			// request line that came in time for a whole one.
+			return 0, os.ErrDeadlineExceeded
+		}
 		c.linger.Store(true)
 		if _, err := c.write(withVersion(p, c.admission.version)); err != nil {
 			return 0, err

@@ -42,7 +42,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex()
 	}
 	a := &answer{ResponseWriter: w, server: s, body: newBody(r)}
-	r.Body = a.body
 	s.guarded(a, &request{Request: r, serial: s.serial.Add(1), body: a.body})
 	a.record()
 	s.settle(a, r)
