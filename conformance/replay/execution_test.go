@@ -41,3 +41,31 @@ func TestExecClock(t *testing.T) {
 func TestExecGated(t *testing.T) {
 	judge(t, ExecGroupGated(groupReplay(t, "group-replay-gate"), execInProcess()))
 }
+
+func outputReplay(t *testing.T, name string) execution.OutputConfig {
+	t.Helper()
+	for _, c := range execution.OutputReplays() {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("the output model has no configuration %q", name)
+	return execution.OutputConfig{}
+}
+
+// TestExecOutputBinary replays two readers on the daemon's binary.
+func TestExecOutputBinary(t *testing.T) {
+	judge(t, ExecOutput(outputReplay(t, "output-replay-binary"), "binary", execAsBinary(t)))
+}
+
+// TestExecOutputLinger replays a survivor that writes during and after the
+// linger.
+func TestExecOutputLinger(t *testing.T) {
+	judge(t, ExecOutput(outputReplay(t, "output-replay-linger"), "in-process", execInProcess()))
+}
+
+// TestExecOutputGated replays every interleaving of publications, events to two
+// readers and the exit.
+func TestExecOutputGated(t *testing.T) {
+	judge(t, ExecOutputGated(outputReplay(t, "output-replay-gate"), execInProcess()))
+}
