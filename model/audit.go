@@ -47,8 +47,8 @@ func (a *auditor[S]) state(w *worker[S], s *S, n uint32, steps []Step[S]) {
 // pure compares two calls of Next and two fingerprints.
 func (a *auditor[S]) pure(s *search[S], st *S) string {
 	m := s.m
-	a.again = append(a.again[:0], m.Next(*st, nil)...)
-	a.more = append(a.more[:0], m.Next(*st, nil)...)
+	a.again = m.Next(*st, a.again[:0])
+	a.more = m.Next(*st, a.more[:0])
 	if !slices.Equal(a.again, a.more) {
 		if sameSteps(a.again, a.more) {
 			return "Next gave the same steps in two orders; their order is part of the model: range over arrays or sorted keys, never over a map"

@@ -60,11 +60,8 @@ func (m *meter) watch(w io.Writer, name string) (stop func()) {
 			case <-end:
 				return
 			case now := <-tick.C:
-				states := m.states.Load()
-				rate := float64(states-before) / now.Sub(at).Seconds()
-				fmt.Fprintf(w, "%s: %4.0fs  states %s  distinct %s  depth %d  queue %s  %s states/s  memory %s\n", name, now.Sub(start).Seconds(),
-					group(states), group(m.distinct.Load()), m.depth.Load(), group(uint64(max(m.queue.Load(), 0))), group(uint64(rate)), byteCount(m.memory.Load()))
-				before, at = states, now
+				before = m.line(w, name, now.Sub(start), now.Sub(at), before)
+				at = now
 			}
 		}
 	})
@@ -72,6 +69,16 @@ func (m *meter) watch(w io.Writer, name string) (stop func()) {
 		close(end)
 		done.Wait()
 	}
+}
+
+// line writes one line; before is the number of states at the last one, since
+// ago. It returns the number of states.
+func (m *meter) line(w io.Writer, name string, elapsed, since time.Duration, before uint64) uint64 {
+	states := m.states.Load()
+	rate := float64(states-before) / since.Seconds()
+	fmt.Fprintf(w, "%s: %4.0fs  states %s  distinct %s  depth %d  queue %s  %s states/s  memory %s\n", name, elapsed.Seconds(),
+		group(states), group(m.distinct.Load()), m.depth.Load(), group(uint64(max(m.queue.Load(), 0))), group(uint64(rate)), byteCount(m.memory.Load()))
+	return states
 }
 
 // Summary is the last line of a run: "states=… distinct=… depth=… seconds=…".

@@ -103,6 +103,9 @@ func (s *search[S]) fingerprint(p *S) uint64 {
 // a model that is refused or panics.
 func (s *search[S]) run(ctx context.Context) error {
 	if ctx.Done() != nil {
+		if ctx.Err() != nil {
+			s.stop.Store(int32(stopContext))
+		}
 		defer context.AfterFunc(ctx, func() { s.stop.CompareAndSwap(0, int32(stopContext)) })()
 	}
 	if err := s.start(); err != nil {
@@ -110,7 +113,7 @@ func (s *search[S]) run(ctx context.Context) error {
 	}
 	for len(s.level) > 0 {
 		s.depth++
-		if s.bounded() {
+		if s.bounded(ctx) {
 			s.lookAtFrontier()
 			return s.check()
 		}
@@ -202,14 +205,14 @@ func (s *search[S]) insertInitial(w *worker[S], st *S) bool {
 
 // bounded reports whether the next level must not be expanded. It is asked
 // between levels, so that the answer is the same for any number of workers.
-func (s *search[S]) bounded() bool {
+func (s *search[S]) bounded(ctx context.Context) bool {
 	switch {
 	case s.o.MaxDepth > 0 && s.depth >= s.o.MaxDepth:
 		s.bound = "depth bound " + itoa(uint64(s.o.MaxDepth)) + " reached"
 	case s.o.MaxStates > 0 && s.distinct() >= s.o.MaxStates:
 		s.bound = "state bound " + itoa(s.o.MaxStates) + " reached"
 	case s.stop.Load() != 0:
-		s.bound = s.stopReason(nil)
+		s.bound = s.stopReason(ctx)
 	}
 	return s.bound != ""
 }

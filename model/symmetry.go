@@ -16,7 +16,7 @@ func (a *auditor[S]) symmetric(sr *search[S], s *S, n uint32) string {
 	if again := sym.Canonical(*s); again != *s {
 		return "Symmetry.Canonical is not idempotent: it maps the representative of this state to another state; it must map every state of an orbit to the same one"
 	}
-	steps := append(a.again[:0], sr.m.Next(*s, nil)...)
+	steps := sr.m.Next(*s, a.again[:0])
 	a.again = steps
 	for i, g := range sym.Generators {
 		image := g(*s)
@@ -95,7 +95,7 @@ func (a *auditor[S]) steps(sr *search[S], s *S, steps []Step[S], image *S, g fun
 		to := g(steps[i].State)
 		addStep(&x, sr, s, &steps[i], &to)
 	}
-	a.more = append(a.more[:0], sr.m.Next(*image, nil)...)
+	a.more = sr.m.Next(*image, a.more[:0])
 	for i := range a.more {
 		addStep(&y, sr, image, &a.more[i], &a.more[i].State)
 	}
@@ -116,7 +116,7 @@ func (a *auditor[S]) representative(sr *search[S], s, rep *S, deep bool) string 
 	}
 	var sums [2]stepSum
 	for i, st := range []*S{s, rep} {
-		a.more = append(a.more[:0], sr.m.Next(*st, nil)...)
+		a.more = sr.m.Next(*st, a.more[:0])
 		for k := range a.more {
 			to := sr.m.Symmetry.Canonical(a.more[k].State)
 			addStep(&sums[i], sr, st, &a.more[k], &to)
