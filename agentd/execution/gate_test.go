@@ -60,3 +60,10 @@ func (g *gate) open(a trace.Action) {
 	close(g.closed[a])
 	delete(g.closed, a)
 }
+
+// count says how often the gate of an action was passed or stood at.
+func (g *gate) count(a trace.Action) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.passed[a]
+}

@@ -3,11 +3,11 @@ package execution
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -219,9 +219,11 @@ func readAll(t testing.TB, r *Reader) (c collected) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	at, first := uint64(0), true
+	var text [2]strings.Builder
 	for {
 		ev, err := r.Next(ctx)
 		if err == io.EOF {
+			c.text = [2]string{text[Stdout].String(), text[Stderr].String()}
 			return c
 		}
 		if err != nil {
@@ -236,7 +238,7 @@ func readAll(t testing.TB, r *Reader) (c collected) {
 		at = ev.To
 		switch ev.Kind {
 		case Output:
-			c.text[ev.Stream] += string(ev.Data)
+			text[ev.Stream].Write(ev.Data)
 		case Gap:
 			c.gaps += ev.To - ev.Offset
 		case Exit:
@@ -271,9 +273,4 @@ func TestExecAck(t *testing.T) {
 	if got := readAll(t, e.Subscribe(0)); got.text[Stdout] != "done\n" {
 		t.Errorf("stream after ack = %q, want the ring's content", got.text[Stdout])
 	}
-}
-
-func helper(verb string) int {
-	fmt.Fprintf(os.Stderr, "unknown verb %q\n", verb)
-	return 64
 }
