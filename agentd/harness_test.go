@@ -338,3 +338,14 @@ func writeFile(t *testing.T, path, content string) {
 		t.Fatal(err)
 	}
 }
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	if string(b) == "null" {
+		return "{}"
+	}
+	return string(b)
+}
