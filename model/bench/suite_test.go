@@ -178,7 +178,7 @@ func TestEveryPropertyIsChallenged(t *testing.T) {
 	suite := Suite()
 	var reports []*model.Report
 	for _, c := range suite.Cases {
-		if c.Expect().States > 1_000_000 {
+		if c.Expect().States > 100_000 {
 			continue
 		}
 		r, err := c.Check(context.Background(), model.Options{Workers: 2})

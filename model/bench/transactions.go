@@ -170,11 +170,19 @@ func SymmetricTwoPhaseCommit(n int) model.Model[TwoPhaseState] {
 		}
 		return s
 	}}
-	for i := range n - 1 {
-		symmetry.Generators = append(symmetry.Generators, func(s TwoPhaseState) TwoPhaseState {
-			s.RM[i], s.RM[i+1] = s.RM[i+1], s.RM[i]
+	// A transposition and a rotation generate every permutation: two images to check for each state, where adjacent
+	// transpositions would be n-1.
+	symmetry.Generators = []func(TwoPhaseState) TwoPhaseState{
+		func(s TwoPhaseState) TwoPhaseState {
+			s.RM[0], s.RM[1] = s.RM[1], s.RM[0]
 			return s
-		})
+		},
+		func(s TwoPhaseState) TwoPhaseState {
+			first := s.RM[0]
+			copy(s.RM[:n], s.RM[1:n])
+			s.RM[n-1] = first
+			return s
+		},
 	}
 	m.Symmetry = &symmetry
 	return m
