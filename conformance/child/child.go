@@ -94,6 +94,7 @@ var operations = map[string]func(p *process, args []string) (string, error){
 	"write":     (*process).write,
 	"read":      (*process).read,
 	"available": (*process).available,
+	"hungup":    (*process).hungUp,
 	"pipesize":  (*process).pipeSize,
 	"fork":      (*process).fork,
 	"escape":    (*process).escape,
@@ -158,6 +159,19 @@ func (p *process) available([]string) (string, error) {
 		return "", err
 	}
 	return "ok " + strconv.Itoa(n), nil
+}
+
+// hungUp tells, as 1 or 0, whether the write end of stdin is closed. It reads
+// nothing.
+func (p *process) hungUp([]string) (string, error) {
+	fds := []unix.PollFd{{Fd: 0}} // POLLHUP is told without being asked for
+	if _, err := unix.Poll(fds, 0); err != nil {
+		return "", err
+	}
+	if fds[0].Revents&unix.POLLHUP != 0 {
+		return "ok 1", nil
+	}
+	return "ok 0", nil
 }
 
 // pipeSize sets how many bytes the stdin pipe holds, and answers what the

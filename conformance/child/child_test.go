@@ -78,7 +78,13 @@ func TestChildObeys(t *testing.T) {
 	if data, ended, err := p.Read(ctx, 3); string(data) != "hel" || ended || err != nil {
 		t.Errorf("read %q, ended %v, %v", data, ended, err)
 	}
+	if n, err := p.Number(ctx, "hungup"); err != nil || n != 0 {
+		t.Errorf("an open pipe is hung up: %d, %v", n, err)
+	}
 	feed.Close()
+	if n, err := p.Number(ctx, "hungup"); err != nil || n != 1 {
+		t.Errorf("a closed pipe is not hung up: %d, %v", n, err)
+	}
 	if data, ended, err := p.Read(ctx, 3); string(data) != "lo" || !ended || err != nil {
 		t.Errorf("read %q, ended %v, %v", data, ended, err)
 	}

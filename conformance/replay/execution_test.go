@@ -69,3 +69,24 @@ func TestExecOutputLinger(t *testing.T) {
 func TestExecOutputGated(t *testing.T) {
 	judge(t, ExecOutputGated(outputReplay(t, "output-replay-gate"), execInProcess()))
 }
+
+func stdinReplay(t *testing.T, name string) execution.StdinConfig {
+	t.Helper()
+	for _, c := range execution.StdinReplays() {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("the stdin model has no configuration %q", name)
+	return execution.StdinConfig{}
+}
+
+// TestExecStdinBinary replays requests that never fill the pipe.
+func TestExecStdinBinary(t *testing.T) {
+	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-binary"), "binary", execAsBinary(t)))
+}
+
+// TestExecStdinClock replays requests that stall and time out.
+func TestExecStdinClock(t *testing.T) {
+	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-clock"), "in-process", execInProcess()))
+}
