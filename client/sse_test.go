@@ -124,7 +124,8 @@ func TestFramesDropped(t *testing.T) {
 	}
 }
 
-// endless repeats a text for ever and counts what was read of it.
+// endless repeats a text, for longer than any reader should listen, and counts
+// what was read of it.
 type endless struct {
 	text string
 	read int
@@ -141,7 +142,7 @@ func TestFrameLimit(t *testing.T) {
 	t.Attr("requirement", "BIND-22")
 	for _, text := range []string{"x", "data: x\n", ": comment\n", "\x00"} {
 		src := &endless{text: text}
-		_, err := readFrames(src, maxFrameBytes)
+		_, err := readFrames(io.LimitReader(src, 4*maxFrameBytes), maxFrameBytes)
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != KindProtocol {
 			t.Errorf("%q: error is %v, want one of %s", text, err, KindProtocol)
