@@ -60,3 +60,11 @@ func (c *clock) advance(d time.Duration) {
 		}
 	}
 }
+
+// stopped is a clock whose timers run and whose hands stand still.
+type stopped struct {
+	trace.System
+	at int64
+}
+
+func (s stopped) Now() time.Time { return time.Unix(s.at, 0) }
