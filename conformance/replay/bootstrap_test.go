@@ -29,7 +29,7 @@ func judge[S comparable](t *testing.T, s Spec[S]) *Result {
 	}
 	t.Log(r)
 	for _, f := range r.Failures {
-		t.Error(f)
+		t.Errorf("%s\nREPLAY_PATH=<number of the path> replays it alone", f)
 	}
 	if err := r.Write(s.Name); err != nil {
 		t.Error(err)

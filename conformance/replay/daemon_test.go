@@ -6,19 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"microvms/agentd"
+	"microvms/conformance/process"
 )
 
 // inProcess returns a starter of this repository's daemon in the test process,
@@ -71,13 +67,7 @@ var daemonBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	buildDir = dir
-	binary := filepath.Join(dir, "agentd")
-	build := exec.Command("go", "build", "-o", binary, "microvms/agentd/cmd/agentd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the daemon: %w\n%s", err, out)
-	}
-	return binary, nil
+	return process.Build(context.Background(), dir, "microvms/agentd/cmd/agentd")
 })
 
 func TestMain(m *testing.M) {
@@ -97,41 +87,15 @@ func asBinary(t *testing.T) Starter {
 		t.Fatal(err)
 	}
 	return func(ctx context.Context, _ Options) (*Daemon, error) {
-		cmd := exec.Command(binary)
-		cmd.Env = []string{"AGENTD_PORT=0", "AGENTD_REPAIR_IDENTITY=false", "AGENTD_LOG=info", "PATH=/usr/bin:/bin"}
-		out, err := cmd.StdoutPipe()
+		d, err := process.Start(ctx, binary, process.Options{})
 		if err != nil {
 			return nil, err
 		}
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		if err := cmd.Start(); err != nil {
-			return nil, err
-		}
-		stop := func() error {
-			cmd.Process.Signal(syscall.SIGTERM)
-			return cmd.Wait()
-		}
-		reader := bufio.NewReader(out)
-		addr, err := listening(reader)
-		if err != nil {
-			cmd.Process.Kill()
-			return nil, errors.Join(err, stop(), errors.New(stderr.String()))
-		}
-		drained := make(chan struct{})
-		go func() {
-			defer close(drained)
-			io.Copy(io.Discard, reader)
-		}()
-		return &Daemon{URL: "http://" + addr, LogSize: wireLogSize, Stop: func() error {
-			err := cmd.Process.Signal(syscall.SIGTERM)
-			<-drained
-			return errors.Join(err, cmd.Wait())
-		}}, nil
+		return &Daemon{URL: d.URL(), LogSize: wireLogSize, Stop: d.Stop}, nil
 	}
 }
 
-// listening reads the log up to the line that names the address.
+// listening reads a daemon's log up to the line that names its address.
 func listening(log *bufio.Reader) (string, error) {
 	for {
 		line, err := log.ReadBytes('\n')

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -51,6 +52,7 @@ func lying(honest Starter, l lie) Starter {
 			}
 			return nil
 		}
+		proxy.ErrorLog = log.New(io.Discard, "", 0) // clients that vanish are part of the replay
 		proxy.Transport = &http.Transport{DisableKeepAlives: true}
 		front := httptest.NewServer(proxy)
 		stop := d.Stop

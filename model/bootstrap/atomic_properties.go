@@ -7,7 +7,7 @@ import "microvms/model"
 // of the answer and the next state.
 func (c *Config) atomicProperties() []property {
 	var out []property
-	rule := func(name string, when func(from State, r Request) bool, demand func(from, to State, o Outcome) bool, requirements ...string) {
+	rule := func(name string, when func(from State, r Request) bool, demand demand, requirements ...string) {
 		applies := func(from State, a action, _ State) bool { return when(from, RequestOf(a)) }
 		out = append(out, model.AlwaysStep(name, func(from State, a action, to State) bool {
 			return !applies(from, a, to) || demand(from, to, atomicOutcome(a))
@@ -15,7 +15,7 @@ func (c *Config) atomicProperties() []property {
 	}
 	brings := func(r Request) bool { return r.Kind == HookCall && r.Payload.Token() != NoToken }
 	control := func(r Request) bool { return r.Kind == ControlCall }
-	same := func(status int) func(from, to State, o Outcome) bool {
+	same := func(status int) demand {
 		return func(from, to State, o Outcome) bool {
 			return sameBoot(from, to) && from.Execs == to.Execs && o.Status() == status
 		}
@@ -41,9 +41,30 @@ func (c *Config) atomicProperties() []property {
 	rule("a control request with the installed token is accepted",
 		func(from State, r Request) bool { return control(r) && from.Token != NoToken && r.Bearer == from.Token },
 		func(_, _ State, o Outcome) bool { return o == Served || o == NotFound }, "AGENTD-6")
+	c.atomicHookRules(rule, same)
+	return append(out, model.Always("a child saw the winner's environment", func(s State) bool {
+		for exec := range c.Execs {
+			if env, registered := s.Saw(exec); registered && (env != s.Env || env == NoEnv) {
+				return false
+			}
+		}
+		return true
+	}, "HOOK-11").When(func(s State) bool { return s.Registered() > 0 }))
+}
+
+type (
+	demand     func(from, to State, o Outcome) bool
+	atomicRule func(name string, when func(from State, r Request) bool, demand demand, requirements ...string)
+)
+
+// atomicHookRules states the rules that need more than the smallest
+// configuration, where it has what they speak about.
+func (c *Config) atomicHookRules(rule atomicRule, same func(status int) demand) {
 	if c.presents(NoToken) {
 		rule("a control request without a token is answered 401 and changes nothing",
-			func(from State, r Request) bool { return control(r) && from.Token != NoToken && r.Bearer == NoToken }, same(401), "AUTHZ-2")
+			func(from State, r Request) bool {
+				return r.Kind == ControlCall && from.Token != NoToken && r.Bearer == NoToken
+			}, same(401), "AUTHZ-2")
 	}
 	if c.carries(Malformed) {
 		rule("a malformed bootstrap is answered 400 and changes nothing",
@@ -55,7 +76,14 @@ func (c *Config) atomicProperties() []property {
 	}
 	if len(c.Hooks) > 0 {
 		rule("a hook other than run is answered 200 and changes nothing",
-			func(_ State, r Request) bool { return r.Kind == HookCall && r.Hook != Run }, same(200), "HOOK-3", "HOOK-4")
+			func(_ State, r Request) bool { return r.Kind == HookCall && r.Hook != Run }, same(200), "HOOK-3")
+	}
+	if c.calls(Terminate) {
+		rule("a terminate hook leaves the daemon open to the client",
+			func(from State, r Request) bool {
+				return r.Kind == HookCall && r.Hook == Terminate && from.Token != NoToken
+			},
+			func(from, to State, _ Outcome) bool { return sameBoot(from, to) }, "HOOK-4")
 	}
 	rule("each hook request is recorded or counted once",
 		func(_ State, r Request) bool { return r.Kind == HookCall },
@@ -65,14 +93,6 @@ func (c *Config) atomicProperties() []property {
 			func(from State, r Request) bool { return r.Kind == HookCall && int(from.Logged) == c.LogCap },
 			func(from, to State, _ Outcome) bool { return to.Log == from.Log && to.Dropped == from.Dropped+1 }, "HOOK-2")
 	}
-	return append(out, model.Always("a child saw the winner's environment", func(s State) bool {
-		for exec := range c.Execs {
-			if env, registered := s.Saw(exec); registered && (env != s.Env || env == NoEnv) {
-				return false
-			}
-		}
-		return true
-	}, "HOOK-11").When(func(s State) bool { return s.Registered() > 0 }))
 }
 
 func atomicOutcome(a action) Outcome {

@@ -44,6 +44,8 @@ const (
 	DroppedHookIgnored // a request that was not kept is answered 200 without any effect
 	ResumeNeedsToken   // a resume before bootstrap is answered 503
 
+	TerminateEndsService // a terminate takes the token away, as a shutdown would
+
 	// Handlers and children.
 	HandlerOnReplay     // a repeated bootstrap runs the handler
 	HandlerOnConflict   // a refused bootstrap runs the handler
@@ -115,6 +117,7 @@ var deviationTexts = [deviations]struct{ name, text string }{
 	LogAfterDecision:           {"log-after-decision", "a hook request enters the log once it was accepted"},
 	DroppedHookIgnored:         {"dropped-hook-ignored", "a hook request that was not kept is answered 200 without any effect"},
 	ResumeNeedsToken:           {"resume-needs-token", "a resume before bootstrap is answered 503"},
+	TerminateEndsService:       {"terminate-ends-service", "a terminate takes the token away"},
 	HandlerOnReplay:            {"handler-on-replay", "a repeated bootstrap runs the handler"},
 	HandlerOnConflict:          {"handler-on-conflict", "a refused bootstrap runs the handler"},
 	HandlerForDropped:          {"handler-for-dropped", "a hook request that was not kept runs the handler"},

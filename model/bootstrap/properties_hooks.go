@@ -47,7 +47,15 @@ func (c *Config) logProperties() []property {
 		other := func(_ State, a action, _ State) bool { return a.ID == HookReceive && Hook(a.Arg[1]) != Run }
 		out = append(out, model.AlwaysStep("a hook other than run is answered 200 in every state", func(from State, a action, to State) bool {
 			return !other(from, a, to) || outcomeOf(to, a).Status() == 200
-		}, "HOOK-3", "HOOK-4").WhenStep(other).WitnessedBy("a hook other than run is answered before bootstrap"))
+		}, "HOOK-3").WhenStep(other).WitnessedBy("a hook other than run is answered before bootstrap"))
+	}
+	if c.calls(Terminate) {
+		terminates := func(from State, a action, _ State) bool {
+			return a.ID == HookReceive && Hook(a.Arg[1]) == Terminate && from.Token != NoToken
+		}
+		out = append(out, model.AlwaysStep("a terminate hook leaves the daemon open to the client", func(from State, a action, to State) bool {
+			return !terminates(from, a, to) || sameBoot(from, to)
+		}, "HOOK-4").WhenStep(terminates).WitnessedBy("a hook other than run is answered after bootstrap"))
 	}
 	return out
 }

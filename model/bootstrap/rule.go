@@ -36,6 +36,9 @@ func (c *Config) acknowledge(s *State, h Hook) Outcome {
 	if c.Deviation == ResumeNeedsToken && h == Resume && s.Token == NoToken {
 		return Unavailable
 	}
+	if c.Deviation == TerminateEndsService && h == Terminate {
+		s.Token, s.Env = NoToken, NoEnv
+	}
 	return Acknowledged
 }
 

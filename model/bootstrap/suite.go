@@ -71,7 +71,7 @@ func ReplayHooks() Config {
 	return Config{
 		Name: "replay-hooks", HookSlots: 2, MaxHooks: 2, LogCap: 1,
 		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst, Malformed, Oversized},
-		Hooks:    []Hook{Ready, Resume},
+		Hooks:    []Hook{Resume, Terminate},
 		Cuts:     true,
 	}
 }
@@ -134,7 +134,7 @@ func (d Deviation) base() Config {
 	switch d {
 	case HandlerOnReplay, HandlerOnConflict, HandlerForDropped, HandlerTwice, HandlersConcurrent, AnswerBeforeHandler, TokenInHandlerEnv:
 		c = Handlers()
-	case OversizedAs400:
+	case OversizedAs400, TerminateEndsService:
 		c = HookLog()
 	default:
 		c = Seeded(d)

@@ -1,25 +1,22 @@
 package bootstrap
 
-import "microvms/model"
+import (
+	"slices"
+
+	"microvms/model"
+)
 
 // carries reports whether run hooks may carry the payload.
 func (c *Config) carries(p Payload) bool {
-	for _, q := range c.Payloads {
-		if p == q {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Payloads, p)
 }
+
+// calls reports whether a hook other than run is called.
+func (c *Config) calls(h Hook) bool { return slices.Contains(c.Hooks, h) }
 
 // presents reports whether control requests may present the bearer.
 func (c *Config) presents(t Token) bool {
-	for _, b := range c.Bearers {
-		if t == b {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Bearers, t)
 }
 
 // witnesses returns the cases that a configuration must reach, so that a
