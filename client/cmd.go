@@ -103,14 +103,14 @@ func (c *Cmd) Start() error {
 		return err
 	}
 	c.started, c.done = true, make(chan struct{})
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancelCause(c.ctx)
 	if c.Stdin != nil {
 		c.stdinErr = make(chan error, 1)
-		go c.feed(ctx)
+		go c.feed(ctx, cancel)
 	}
 	ok := c.session.goCall(func() {
-		c.follow()
-		cancel()
+		c.follow(ctx)
+		cancel(nil)
 		close(c.done)
 		// After done, so that Wait returns at once; here, so that Close waits.
 		if c.err != nil && c.ctx.Err() != nil && c.KillOnCancel {
@@ -118,7 +118,7 @@ func (c *Cmd) Start() error {
 		}
 	})
 	if !ok {
-		cancel()
+		cancel(nil)
 		return errSessionClosed()
 	}
 	return nil
@@ -157,21 +157,38 @@ func (c *Cmd) request() (api.StartRequest, error) {
 
 // feed copies Stdin. It is not among the goroutines that Close waits for,
 // because nothing can end a Read of the caller's reader; all else ends with ctx.
-func (c *Cmd) feed(ctx context.Context) {
+//
+// A reader that fails ends the input, as in os/exec. A write that fails ends the
+// waiting: the command would wait for the rest of its input for ever.
+func (c *Cmd) feed(ctx context.Context, stop context.CancelCauseFunc) {
 	_, err := c.session.Stdin(ctx, c.ID, c.Stdin)
 	if c.stdinPipe != nil {
 		c.stdinPipe.CloseWithError(ErrStdinClosed) // later writes fail instead of blocking
+		if errors.Is(err, io.ErrClosedPipe) {
+			err = nil // follow closed it, because the command has ended
+		}
 	}
-	c.stdinErr <- err
+	if ctx.Err() != nil {
+		err = nil
+	}
+	c.stdinErr <- err // before the end of the input, which may end the command
+	if err != nil && KindOf(err) == KindPrecondition {
+		if _, err = c.session.WriteStdin(ctx, c.ID, nil, true); errors.Is(err, ErrStdinClosed) {
+			err = nil
+		}
+	}
+	if err != nil {
+		stop(err)
+	}
 }
 
 // follow streams the output to its writers and takes the result.
-func (c *Cmd) follow() {
+func (c *Cmd) follow(ctx context.Context) {
 	var sink func(*Output) bool
 	if c.Stdout != nil || c.Stderr != nil {
 		sink = c.write
 	}
-	c.followed, c.err = c.session.complete(c.ctx, c.ID, sink)
+	c.followed, c.err = c.session.complete(ctx, c.ID, sink)
 	if c.stdinPipe != nil {
 		c.stdinPipe.CloseWithError(ErrStdinClosed)
 	}
@@ -199,7 +216,11 @@ func (c *Cmd) Wait() error {
 	}
 	c.waited = true
 	<-c.done
+	inputErr := c.inputErr()
 	if c.err != nil {
+		if inputErr != nil && c.ctx.Err() == nil {
+			return inputErr // it ended the waiting
+		}
 		return c.err
 	}
 	c.ProcessState = &ProcessState{id: c.ID, outcome: *c.followed.outcome}
@@ -207,16 +228,8 @@ func (c *Cmd) Wait() error {
 	if !c.ProcessState.Success() {
 		errs = append(errs, &ExitError{ProcessState: c.ProcessState})
 	}
-	if c.stdinErr != nil {
-		select {
-		case err := <-c.stdinErr:
-			// After the end the input is of no interest to the command, nor is
-			// why the rest was not sent.
-			if err != nil && !errors.Is(err, ErrInterrupted) {
-				errs = append(errs, err)
-			}
-		default:
-		}
+	if inputErr != nil {
+		errs = append(errs, inputErr)
 	}
 	if err := c.outputErr(); err != nil {
 		errs = append(errs, err)
@@ -225,6 +238,17 @@ func (c *Cmd) Wait() error {
 		return errs[0]
 	}
 	return errors.Join(errs...)
+}
+
+// inputErr says why the copy of Stdin failed. One that still blocks in a Read is
+// of no interest to a command that has ended.
+func (c *Cmd) inputErr() error {
+	select {
+	case err := <-c.stdinErr:
+		return err
+	default:
+		return nil
+	}
 }
 
 // outputErr says why the writers did not get all of the output.

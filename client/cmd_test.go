@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -80,6 +81,38 @@ func TestCmdStdinPipe(t *testing.T) {
 	if _, err := w.Write([]byte("late")); !errors.Is(err, client.ErrStdinClosed) {
 		t.Errorf("a write after the end: %v", err)
 	}
+}
+
+// A reader that fails ends the input and is reported; an input that the command
+// does not take ends the waiting, since the rest can never be sent.
+func TestCmdInputFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := microvmtest.New()
+		srv.Programs["hang"] = hang
+		s := srv.Session(t)
+		broken := errors.New("broken")
+		cmd := s.Command(t.Context(), "cat")
+		cmd.Stdin = io.MultiReader(strings.NewReader("part"), iotest.ErrReader(broken))
+		if err := cmd.Run(); !errors.Is(err, broken) || !cmd.ProcessState.Success() {
+			t.Errorf("failing reader: %v", err)
+		}
+		cmd = s.Command(t.Context(), "hang")
+		cmd.Stdin = strings.NewReader("not wanted")
+		begin := time.Now()
+		if err := cmd.Run(); client.WireKindOf(err) != client.WireRequestTimeout || time.Since(begin) != srv.StdinTimeout {
+			t.Errorf("input not taken: after %s: %v", time.Since(begin), err)
+		}
+		// Nor does a reader that never ends keep Wait from returning.
+		r, w := io.Pipe()
+		cmd = s.Command(t.Context(), "true")
+		cmd.Stdin = r
+		if err := cmd.Run(); err != nil {
+			t.Errorf("endless reader: %v", err)
+		}
+		w.Close()
+		s.Close()
+		srv.Close()
+	})
 }
 
 // A Cmd that cannot be started says why; one runs only once.
