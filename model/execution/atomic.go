@@ -31,9 +31,9 @@ const MaxKills = 32
 
 // Object is one exec id in the atomic form. It is comparable.
 type Object struct {
-	Exec      Exec // of the group model
-	Requested bool // of the stdin model: the start asked for a pipe
-	Open      bool // of the stdin model: the daemon holds the write end
+	Exec      Exec  // of the group model
+	Requested bool  // of the stdin model: the start asked for a pipe
+	Open      bool  // of the stdin model: the daemon holds the write end
 	Accepted  uint8 // units that the pipe took
 
 	// The output lies in [Least, Most] units: what some client saw already, and what the child can have printed. While

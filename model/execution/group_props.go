@@ -136,23 +136,28 @@ func exits(from Exec, to Exec) bool { return from.Phase == Running && to.Phase =
 
 // endProperties speak about when the exit is published.
 func (g group) endProperties() []groupProperty {
-	if g.c.Settled {
-		return nil // the steps that they speak about are not told apart there
-	}
+	var props []groupProperty
 	exit := []uint16{ExecExit}
-	props := rule("an exit is published once the leader is reaped", "an exit is published", exit,
-		func(from Exec, _ model.Action, to Exec) bool { return exits(from, to) },
-		func(from Exec, _ model.Action, _ Exec) bool { return from.Reaped }, "EXEC-18")
+	if !g.c.Settled { // there, the exit is part of the step that makes it possible
+		props = rule("an exit is published once the leader is reaped", "an exit is published", exit,
+			func(from Exec, _ model.Action, to Exec) bool { return exits(from, to) },
+			func(from Exec, _ model.Action, _ Exec) bool { return from.Reaped }, "EXEC-18")
+	}
 	if !g.c.Members || !g.c.Time {
 		return props
 	}
-	props = append(props, rule("an exit waits for the pipes or the linger", "an exit is published with a pipe open", exit,
-		func(from Exec, _ model.Action, to Exec) bool { return exits(from, to) && pipeOpen(from) },
-		func(from Exec, _ model.Action, _ Exec) bool { return from.Linger == Fired }, "EXEC-18", "EXEC-19", "EXEC-20")...)
+	if !g.c.Settled {
+		props = append(props, rule("an exit waits for the pipes or the linger", "an exit is published with a pipe open", exit,
+			func(from Exec, _ model.Action, to Exec) bool { return exits(from, to) && pipeOpen(from) },
+			func(from Exec, _ model.Action, _ Exec) bool { return from.Linger == Fired }, "EXEC-18", "EXEC-19", "EXEC-20")...)
+	}
+	props = append(props, pair(model.Always("an exec whose pipe is held open runs until the linger passes",
+		every(func(e Exec) bool { return e.Phase != Exited || !pipeOpen(e) || e.Linger == Fired }), "EXEC-18", "EXEC-19"),
+		"a pipe is held open after the leader's end", some(func(e Exec) bool { return e.Reaped && pipeOpen(e) }))...)
 	props = append(props, pair(model.Always("writers_may_be_alive tells that the linger passed",
 		every(func(e Exec) bool { return e.Phase < Exited || e.Writers == (e.Linger == Fired) }), "EXEC-20"),
 		"a result says that writers may be alive", some(func(e Exec) bool { return e.Phase >= Exited && e.Linger == Fired }))...)
-	if g.offers(ReapGroup) {
+	if g.offers(ReapGroup) && g.c.Escapes {
 		reaps := func(from Exec, _ model.Action, _ Exec) bool {
 			return from.Kind&ReapGroup != 0 && from.Deadline != Fired
 		}

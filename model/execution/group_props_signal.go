@@ -17,6 +17,16 @@ func (g group) escalationProperties() []groupProperty {
 				return to.Stage[ByKill] == Due || g.c.Settled && !(to.Member == InGroup && !to.MemberIgnores)
 			}, "KILL-1", "KILL-6")...)
 	}
+	if g.c.Time && g.c.MemberIgnores && (g.c.Kills || g.offers(ReapGroup)) {
+		ended := func(from Exec, a model.Action, to Exec) bool {
+			return from.Member == InGroup && from.MemberIgnores && to.Member == Gone
+		}
+		props = append(props, rule("a process that ignores SIGTERM is ended by SIGKILL, after the grace",
+			"a process that ignores SIGTERM is ended", []uint16{GroupTerm, GroupKill, GraceExpire, ExecKill, LeaderExit, DeadlineExpire}, ended,
+			func(from Exec, a model.Action, _ Exec) bool {
+				return a.ID == GraceExpire || a.ID == GroupKill && from.Stage[a.Arg[1]] == Over
+			}, "KILL-2", "KILL-3")...)
+	}
 	if g.c.Settled {
 		return props
 	}
@@ -62,12 +72,19 @@ func (g group) killAnswerProperties() []groupProperty {
 
 // signalProperties speak about who is signalled.
 func (g group) signalProperties() []groupProperty {
-	if g.c.Settled || !g.c.Kills && !g.offers(ReapGroup) {
+	if !g.c.Kills && !g.offers(ReapGroup) {
 		return nil
 	}
+	var props []groupProperty
+	if g.c.IDs > 1 {
+		props = g.apart()
+	}
+	if g.c.Settled {
+		return props // a signal is part of the step that causes it there
+	}
 	always := func(Exec, model.Action, Exec) bool { return true }
-	props := rule("a signal is sent only where a live member is proved", "a group is signalled", signals, always,
-		func(from Exec, _ model.Action, _ Exec) bool { return live(from) }, "KILL-4", "KILL-9")
+	props = append(props, rule("a signal is sent only where a live member is proved", "a group is signalled", signals, always,
+		func(from Exec, _ model.Action, _ Exec) bool { return live(from) }, "KILL-4", "KILL-9")...)
 	if g.c.Recycling {
 		props = append(props, pair(model.Always("no signal reaches a group that took over the number",
 			every(func(e Exec) bool { return e.StrangerHits == 0 }), "KILL-9", "KILL-12"),
@@ -78,16 +95,23 @@ func (g group) signalProperties() []groupProperty {
 			func(from Exec, _ model.Action, _ Exec) bool { return from.Member == Escaped },
 			func(_ Exec, _ model.Action, to Exec) bool { return to.Member == Escaped }, "KILL-12")...)
 	}
-	if g.c.IDs > 1 {
-		seen := func(from GroupState, a model.Action, _ GroupState) bool {
-			return (a.ID == GroupTerm || a.ID == GroupKill) && live(from.Exec[1-a.Arg[0]])
-		}
-		props = append(props, pairStep(model.AlwaysStep("a signal reaches the group of one exec only",
-			func(from GroupState, a model.Action, to GroupState) bool {
-				return !seen(from, a, to) || from.Exec[1-a.Arg[0]] == to.Exec[1-a.Arg[0]]
-			}, "EXEC-16", "KILL-12"), "a group is signalled beside another", seen)...)
-	}
 	return props
+}
+
+// apart says that groups are apart: what signals one exec leaves the other as
+// it is.
+func (g group) apart() []groupProperty {
+	seen := func(from GroupState, a model.Action, _ GroupState) bool {
+		switch a.ID {
+		case GroupTerm, GroupKill, ExecKill, GraceExpire:
+			return live(from.Exec[a.Arg[0]]) && live(from.Exec[1-a.Arg[0]])
+		}
+		return false
+	}
+	return pairStep(model.AlwaysStep("a signal reaches the group of one exec only",
+		func(from GroupState, a model.Action, to GroupState) bool {
+			return !seen(from, a, to) || from.Exec[1-a.Arg[0]] == to.Exec[1-a.Arg[0]]
+		}, "EXEC-16", "KILL-12"), "a group is signalled beside another", seen)
 }
 
 // recordProperties speak about ack and collection.

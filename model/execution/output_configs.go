@@ -25,7 +25,8 @@ func (c OutputConfig) sentence() string {
 var outputSentences = map[string]string{
 	"output-whole":         "one reader of six units with a ring of two, a survivor that goes on writing, cuts, polls and an ack",
 	"output-readers":       "two readers of four units with a ring of two, cut and attached again at every point",
-	"output-replay-binary": "two readers that attach, are cut and resume while nothing holds the daemon back",
+	"output-replay-binary": "two readers that attach at every point while nothing holds the daemon back",
+	"output-replay-cut":    "one reader that is cut and resumes at every point while nothing holds the daemon back",
 	"output-replay-gate":   "two readers with every publication and every event held until it is let go",
 	"output-replay-linger": "one reader and a survivor that writes during and after the linger",
 }
@@ -50,7 +51,8 @@ var (
 // real daemon.
 func OutputReplays() []OutputConfig {
 	return []OutputConfig{
-		{Name: "output-replay-binary", Units: 3, Ring: 1, Head: 1, Unread: 1, Readers: 2, Offsets: []uint8{0, 2}, Acks: true, Cuts: true, Settled: true},
+		{Name: "output-replay-binary", Units: 3, Ring: 1, Head: 1, Unread: 1, Readers: 2, Offsets: []uint8{0, 2}, Acks: true, Settled: true},
+		{Name: "output-replay-cut", Units: 4, Ring: 2, Head: 1, Unread: 1, Readers: 1, Offsets: []uint8{0, 3}, Acks: true, Polls: true, Cuts: true, Settled: true},
 		{Name: "output-replay-gate", Units: 3, Ring: 1, Head: 1, Unread: 1, Readers: 2, Offsets: []uint8{0}},
 		{Name: "output-replay-linger", Units: 3, Ring: 2, Head: 1, Unread: 1, Readers: 1, Offsets: []uint8{0}, Holder: true, Polls: true, Cuts: true, Settled: true},
 	}

@@ -86,7 +86,7 @@ func (o output) readerProperties() []outputProperty {
 		"a reader gets the exit event", readers(false, func(_ OutputState, x Reader) bool { return x.Phase == Done }))...)
 	past := readers(false, func(s OutputState, x Reader) bool { return x.Phase == Attached && x.Start > s.Published })
 	for _, offset := range o.c.Offsets {
-		if offset > 0 && !o.c.Settled {
+		if offset > 0 {
 			return append(props, outPair(model.Always("a reader past the output gets none",
 				readers(true, func(_ OutputState, x Reader) bool { return (x.Got|x.Gaps)&span(0, x.Start) == 0 }), "OUT-20"),
 				"a reader waits past the output", past)...)
@@ -153,6 +153,11 @@ func (o output) storeProperties() []outputProperty {
 	props = append(props, outPair(model.Always("the ring keeps the newest output up to its size", func(s OutputState) bool {
 		return s.Low == s.Published-min(s.Published, o.c.Ring)
 	}, "OUT-10"), "output leaves the ring", func(s OutputState) bool { return s.Published > o.c.Ring })...)
+	if o.c.Acks {
+		props = append(props, outPair(model.Always("an acked exec keeps its ring", func(s OutputState) bool {
+			return s.Phase != Acked || s.Low == s.Published-min(s.Published, o.c.Ring)
+		}, "OUT-11"), "an exec with output is acked", func(s OutputState) bool { return s.Phase == Acked && s.Published > 0 })...)
+	}
 	kept := func(s OutputState, stream uint8) uint8 { return min((s.Published+1-stream)/2, o.c.Head) }
 	props = append(props, outPair(model.Always("the result keeps the first output of each stream up to its cap", func(s OutputState) bool {
 		return s.Head[0] == kept(s, 0) && s.Head[1] == kept(s, 1)
