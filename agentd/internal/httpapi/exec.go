@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -57,44 +58,44 @@ func (s *Server) execAck(a *answer, r *request) {
 	}
 }
 
-// outcome writes a poll-shaped answer with its outcome, in the key order of
-// api.PollResponse. Output can be megabytes, so it is encoded in pieces
-// straight from the store and never held as a whole.
+// outcome answers with a poll body that has its outcome.
 func (s *Server) outcome(a *answer, r *request, phase api.Phase, result *execution.Result) {
 	a.Header().Set("Content-Type", api.MediaJSON)
 	a.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
 	}
-	buf := takeBuffer()
-	defer giveBuffer(buf)
-	b := append((*buf)[:0], `{"exec_id":`...)
-	b, err := lossy.Quote(a, b, []byte(r.id))
-	b = append(b, `,"phase":"`...)
-	b = append(b, phase...)
-	b = append(b, `","exit_code":`...)
-	b = appendNullable(b, result.ExitCode)
-	b = append(b, `,"signal":`...)
-	b = appendNullable(b, result.Signal)
-	b = strconv.AppendBool(append(b, `,"timed_out":`...), result.TimedOut)
-	b = append(b, `,"stdout":`...)
-	if err == nil {
-		b, err = lossy.Quote(a, b, result.Stdout)
-	}
-	b = append(b, `,"stderr":`...)
-	if err == nil {
-		b, err = lossy.Quote(a, b, result.Stderr)
-	}
-	b = strconv.AppendBool(append(b, `,"truncated":`...), result.Truncated)
-	b = strconv.AppendBool(append(b, `,"writers_may_be_alive":`...), result.WritersMayBeAlive)
-	b = append(b, '}')
-	if err == nil {
-		_, err = a.Write(b)
-	}
-	if err != nil {
+	if err := writeOutcome(a, r.id, phase, result); err != nil {
 		// The reader left. A body that lacks its end must not look complete.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// writeOutcome writes an api.PollResponse with its outcome. Output can be
+// megabytes, so it is encoded in pieces straight from the store and never held
+// as a whole.
+func writeOutcome(w io.Writer, id string, phase api.Phase, result *execution.Result) error {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	b, err := lossy.Quote(w, append((*buf)[:0], `{"exec_id":`...), []byte(id))
+	b = append(append(b, `,"phase":"`...), phase...)
+	b = appendNullable(append(b, `","exit_code":`...), result.ExitCode)
+	b = appendNullable(append(b, `,"signal":`...), result.Signal)
+	b = strconv.AppendBool(append(b, `,"timed_out":`...), result.TimedOut)
+	b = append(b, `,"stdout":`...)
+	if err == nil {
+		b, err = lossy.Quote(w, b, result.Stdout)
+	}
+	b = append(b, `,"stderr":`...)
+	if err == nil {
+		b, err = lossy.Quote(w, b, result.Stderr)
+	}
+	b = strconv.AppendBool(append(b, `,"truncated":`...), result.Truncated)
+	b = strconv.AppendBool(append(b, `,"writers_may_be_alive":`...), result.WritersMayBeAlive)
+	if err == nil {
+		_, err = w.Write(append(b, '}'))
+	}
+	return err
 }
 
 func appendNullable(b []byte, n *int) []byte {
