@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"microvms/model"
 )
@@ -38,7 +39,8 @@ func (c *listCommand) run(env environment) (int, error) {
 			if len(x.Violated) > 0 {
 				what = fmt.Sprintf("%d violated", len(x.Violated))
 			}
-			fmt.Fprintf(env.stdout, "  %-40s  %-12s  %s\n", s.Name+":"+k.Name(), what, x.Deviation)
+			line := fmt.Sprintf("  %-40s  %-12s  %s", s.Name+":"+k.Name(), what, x.Deviation)
+			fmt.Fprintln(env.stdout, strings.TrimRight(line, " "))
 		}
 	}
 	return exitHolds, nil
