@@ -238,6 +238,9 @@ func (d *groupSystem) groupBody(id uint8, kind execution.Kind) (string, error) {
 	}
 	if kind&execution.Timed != 0 {
 		more["timeout_sec"] = SpanDeadline.Seconds()
+		if d.daemon.Real {
+			more["timeout_sec"] = d.daemon.Deadline.Seconds()
+		}
 	}
 	return d.startBody(execID(id), d.leaderName(id), more)
 }
@@ -288,17 +291,17 @@ func (d *groupSystem) fork(ctx context.Context, id uint8) error {
 
 // pass lets a timer fire.
 func (d *groupDriver) pass(ctx context.Context, t Transition[execution.GroupState]) error {
-	if d.daemon.Timers == nil {
-		return errors.New("time passes by itself in this daemon: the step cannot be forced")
-	}
 	switch t.Action.ID {
 	case execution.DeadlineExpire:
-		return d.daemon.Timers.Fire(ctx, SpanDeadline)
+		return d.passes(ctx, SpanDeadline)
 	case execution.LingerExpire:
-		return d.daemon.Timers.Fire(ctx, SpanLinger)
+		return d.passes(ctx, SpanLinger)
 	case execution.ExecCollect:
-		return d.daemon.Timers.Fire(ctx, SpanRetention)
+		return d.passes(ctx, SpanRetention)
 	case execution.GraceExpire:
+		if d.daemon.Timers == nil {
+			return d.passes(ctx, SpanGrace)
+		}
 		return d.daemon.Timers.FireSerial(ctx, d.grace[t.Action.Arg[0]][t.Action.Arg[1]])
 	}
 	return errors.New("the table has no operation for the action")

@@ -223,7 +223,7 @@ func (o *outputSystem) outputAct(ctx context.Context, t Transition[execution.Out
 	case execution.WriterLead:
 		return o.leader.Exit(ctx, 0)
 	case execution.OutputLinger:
-		return o.daemon.Timers.Fire(ctx, SpanLinger)
+		return o.passes(ctx, SpanLinger)
 	case execution.OutputAck:
 		return o.ack(ctx, t.From)
 	case execution.OutputPoll:

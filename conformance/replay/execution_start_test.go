@@ -152,3 +152,20 @@ func readTrace(from io.Reader, into *Recorder) error {
 	}
 	return lines.Err()
 }
+
+// execInRealTime returns a starter of the daemon's command with the shortest
+// spans that its environment allows; grace and stdin timeout are the wire's.
+func execInRealTime(t *testing.T) ExecStarter {
+	t.Helper()
+	binary, err := daemonBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(context.Context, ExecOptions) (*ExecDaemon, error) {
+		d, err := startBinary(binary, map[string]int{"AGENTD_OUTPUT_LINGER_SECS": 1, "AGENTD_EXEC_TTL_SECS": 1})
+		if err == nil {
+			d.Real, d.Deadline = true, time.Second
+		}
+		return d, err
+	}
+}

@@ -146,7 +146,7 @@ func (d *stdinDriver) act(ctx context.Context, t Transition[execution.StdinState
 	case execution.StdinWrite:
 		return d.request(ctx, t, mark)
 	case execution.StdinTimeout:
-		return d.daemon.Timers.Fire(ctx, SpanStdin)
+		return d.passes(ctx, SpanStdin)
 	case execution.ChildRead:
 		return d.childRead(ctx, t.From.Sent[t.From.Read])
 	case execution.ChildEOF:

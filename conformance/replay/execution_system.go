@@ -32,6 +32,10 @@ type ExecOptions struct {
 type ExecDaemon struct {
 	*Daemon
 	Timers *Timers
+	// Real says that its time passes by itself and that its spans are short, so that the driver waits for a timer
+	// instead of firing it. Deadline is then the timeout_sec of timed starts.
+	Real     bool
+	Deadline time.Duration
 }
 
 // ExecStarter starts a fresh daemon whose timers have the spans below.
@@ -186,6 +190,17 @@ func (s *execSystem) later(call func(ctx context.Context) (*answer, error)) chan
 	return out
 }
 
+// passes lets the oldest timer of a span fire, or leaves that to time itself.
+func (s *execSystem) passes(ctx context.Context, span time.Duration) error {
+	switch {
+	case s.daemon.Timers != nil:
+		return s.daemon.Timers.Fire(ctx, span)
+	case s.daemon.Real:
+		return nil // what follows is awaited
+	}
+	return errors.New("time passes by itself in this daemon, and too slowly to wait for: the step cannot be forced")
+}
+
 // answered waits for the answer of such a request.
 func answered(ctx context.Context, request chan result) (*answer, error) {
 	select {
@@ -211,9 +226,10 @@ func (w wanted) matches(e trace.Event) bool {
 	return w.cause == "" || slices.ContainsFunc(e.Attrs, func(a trace.Attr) bool { return a.Key == "cause" && a.Value == w.cause })
 }
 
-// mark returns the number of the last event so far.
+// mark returns the number of the last event so far. Where time passes by itself
+// a timer may be over before it is waited for.
 func (s *execSystem) mark() uint64 {
-	if s.daemon.Recorder == nil {
+	if s.daemon.Recorder == nil || s.daemon.Real {
 		return 0
 	}
 	return uint64(len(s.daemon.Recorder.Events()))

@@ -3,6 +3,7 @@ package replay
 import (
 	"testing"
 
+	"microvms/model"
 	"microvms/model/execution"
 )
 
@@ -89,4 +90,40 @@ func TestExecStdinBinary(t *testing.T) {
 // TestExecStdinClock replays requests that stall and time out.
 func TestExecStdinClock(t *testing.T) {
 	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-clock"), "in-process", execInProcess()))
+}
+
+// TestExecRealTimeBinary lets each timer of the binary pass once, in real time
+// and all at once: deadline, grace, linger and retention.
+func TestExecRealTimeBinary(t *testing.T) {
+	t.Parallel()
+	spec := ExecGroup(groupReplay(t, "group-replay-clock"), "binary", execInRealTime(t))
+	judge(t, InRealTime(spec, GroupTimerRuns,
+		[]model.Action{
+			model.Act(execution.ExecStart, 0, uint8(execution.ReapGroup)), model.Act(execution.MemberFork, 0),
+			model.Act(execution.MemberIgnore, 0), model.Act(execution.LeaderExit, 0),
+			model.Act(execution.GraceExpire, 0, uint8(execution.ByReap)),
+		},
+		[]model.Action{model.Act(execution.ExecStart, 0, uint8(execution.Timed)), model.Act(execution.DeadlineExpire, 0)},
+		[]model.Action{
+			model.Act(execution.ExecStart, 0, uint8(execution.Plain)), model.Act(execution.MemberFork, 0),
+			model.Act(execution.LeaderExit, 0), model.Act(execution.LingerExpire, 0),
+		},
+		[]model.Action{
+			model.Act(execution.ExecStart, 0, uint8(execution.Plain)), model.Act(execution.LeaderExit, 0),
+			model.Act(execution.ExecAck, 0), model.Act(execution.ExecCollect, 0),
+		},
+	))
+}
+
+// TestExecStdinRealTimeBinary lets the binary's write timeout pass once, in real
+// time.
+func TestExecStdinRealTimeBinary(t *testing.T) {
+	t.Parallel()
+	spec := ExecStdin(stdinReplay(t, "stdin-replay-clock"), "binary", execInRealTime(t))
+	judge(t, InRealTime(spec, StdinTimerRuns, []model.Action{model.Act(execution.StdinWrite, 0, 2, 0), model.Act(execution.StdinTimeout, 0)}))
+}
+
+// TestExecOutputCutBinary replays a reader that is cut and resumes.
+func TestExecOutputCutBinary(t *testing.T) {
+	judge(t, ExecOutput(outputReplay(t, "output-replay-cut"), "binary", execAsBinary(t)))
 }
