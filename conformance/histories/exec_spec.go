@@ -37,10 +37,10 @@ func newExecSpec(child Child, ring uint64) execSpec {
 	return execSpec{atomic: execution.Atomic{Program: p}, broken: child == Broken, ring: ring}
 }
 
-// execSpecification judges one exec by itself, on a daemon that was bootstrapped with environment 1.
-func execSpecification(child Child, ring uint64) specification[execState] {
+// execSpecification judges one exec by itself, on a daemon that is bootstrapped.
+func execSpecification(child Child, ring uint64, greet string) specification[execState] {
 	x := newExecSpec(child, ring)
-	x.greet = "env1"
+	x.greet = greet
 	return specification[execState]{init: execState{}, silent: x.silent, apply: x.apply}
 }
 

@@ -124,7 +124,7 @@ func (h *History) parts() []part {
 	for _, n := range names {
 		p := part{name: n, operations: entries(byPart[n])}
 		if h.Scope == ByExec {
-			p.model = execSpecification(childOf(byPart[n]), h.Ring).porcupine()
+			p.model = execSpecification(childOf(byPart[n]), h.Ring, h.Greet).porcupine()
 		} else {
 			p.model = wholeSpecification(h).porcupine()
 		}

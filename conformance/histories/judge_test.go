@@ -123,7 +123,7 @@ var judged = []struct {
 }
 
 func planted(scope Scope, ops []Operation) *History {
-	return &History{Name: "planted", Scope: scope, Ring: Ring, Operations: append([]Operation(nil), ops...)}
+	return &History{Name: "planted", Scope: scope, Ring: Ring, Greet: "env1", Operations: append([]Operation(nil), ops...)}
 }
 
 func TestJudgeFindsPlantedFaults(t *testing.T) {

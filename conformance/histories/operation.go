@@ -153,7 +153,8 @@ func (o *Operation) Label() string {
 type History struct {
 	Name       string      `json:"name"`
 	Seed       uint64      `json:"seed"`
-	Ring       uint64      `json:"ring"` // bytes of output that the daemon was configured to keep for readers
+	Ring       uint64      `json:"ring"`  // bytes of output that the daemon was configured to keep for readers; 0: not known
+	Greet      string      `json:"greet"` // what children greet with where the launch environment is known before: "env1"
 	Scope      Scope       `json:"scope"`
 	Operations []Operation `json:"operations"`
 }

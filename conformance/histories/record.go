@@ -22,7 +22,7 @@ import (
 // record lets all clients of the plan act at once on the daemon at addr and returns what they saw. It ends with one
 // client asking for the end of every exec and its result, so that nothing is left behind and lost output shows.
 // The error is about the run itself: a daemon that hangs or breaks a connection by itself.
-func record(ctx context.Context, p plan, addr, name string, seed uint64) (*History, error) {
+func record(ctx context.Context, p plan, party client, addr, name string, seed uint64) (*History, error) {
 	start := time.Now()
 	clock := func() int64 { return int64(time.Since(start)) }
 	var (
@@ -34,7 +34,7 @@ func record(ctx context.Context, p plan, addr, name string, seed uint64) (*Histo
 	ready := make(chan struct{})
 	for _, ops := range p.clients {
 		wg.Go(func() {
-			c := &client{wire: wire{addr: addr}, clock: clock}
+			c := party.at(addr, clock)
 			defer c.wire.close()
 			<-ready
 			done, err := c.run(ctx, ops)
@@ -48,7 +48,7 @@ func record(ctx context.Context, p plan, addr, name string, seed uint64) (*Histo
 	if bad != nil {
 		return nil, fmt.Errorf("history %q: %w", name, bad)
 	}
-	c := &client{wire: wire{addr: addr}, clock: clock}
+	c := party.at(addr, clock)
 	defer c.wire.close()
 	last, err := c.run(ctx, closing(all))
 	if err != nil {
@@ -56,7 +56,7 @@ func record(ctx context.Context, p plan, addr, name string, seed uint64) (*Histo
 	}
 	all = append(all, last...)
 	sort.SliceStable(all, func(i, j int) bool { return all[i].Call < all[j].Call })
-	return &History{Name: name, Seed: seed, Ring: p.ring, Scope: p.scope, Operations: all}, nil
+	return &History{Name: name, Seed: seed, Ring: p.ring, Greet: p.greet, Scope: p.scope, Operations: all}, nil
 }
 
 // closing asks, for every exec that was named, for its end and then its result, with every token that was used.
@@ -92,8 +92,23 @@ func keys(set map[string]bool) []string {
 
 // client performs operations one after another.
 type client struct {
-	wire  wire
-	clock func() int64
+	wire    wire
+	clock   func() int64
+	bearers map[string]string // the real token behind a party's name, where it is not the name itself
+	launch  string            // stands in for the launch environment of a daemon that was bootstrapped by others
+}
+
+// at returns a client of the same party with a connection of its own.
+func (c client) at(addr string, clock func() int64) *client {
+	c.wire, c.clock = wire{addr: addr}, clock
+	return &c
+}
+
+func (c *client) bearer(o *Operation) string {
+	if t, ok := c.bearers[o.Token]; ok {
+		return t
+	}
+	return o.Token
 }
 
 func (c *client) run(ctx context.Context, ops []Operation) ([]Operation, error) {
@@ -120,8 +135,8 @@ func (c *client) perform(ctx context.Context, op *Operation) (*Answer, error) {
 	if op.Kind == Stream {
 		return c.stream(ctx, op)
 	}
-	method, path, body := op.request()
-	token := op.Token
+	method, path, body := op.request(c.launch)
+	token := c.bearer(op)
 	if op.Kind == Hook {
 		token = ""
 	}
@@ -137,7 +152,7 @@ func (c *client) perform(ctx context.Context, op *Operation) (*Answer, error) {
 }
 
 // request returns the operation as wire version 1 has it (wire facts, sections 4, 6, 7 and 8).
-func (o *Operation) request() (method, path string, body []byte) {
+func (o *Operation) request(launch string) (method, path string, body []byte) {
 	encode := func(v any) []byte {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -151,10 +166,11 @@ func (o *Operation) request() (method, path string, body []byte) {
 		payload := string(encode(map[string]any{api.PayloadToken: o.Token, api.PayloadEnv: map[string]string{"LAUNCH": strconv.Itoa(o.Env)}}))
 		return http.MethodPost, api.HookPrefix + "/" + api.HookRun, encode(api.RunHookEnvelope{RunHookPayload: &payload})
 	case Start:
-		return http.MethodPost, api.PathExecStart, encode(api.StartRequest{
-			ExecID: o.Exec, Command: o.Child.argv(), Stdin: o.Child == Echo,
-			Env: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"},
-		})
+		env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
+		if launch != "" {
+			env["LAUNCH"] = launch
+		}
+		return http.MethodPost, api.PathExecStart, encode(api.StartRequest{ExecID: o.Exec, Command: o.Child.argv(), Stdin: o.Child == Echo, Env: env})
 	case Poll:
 		return http.MethodGet, exec, nil
 	case Ack:
@@ -240,7 +256,7 @@ func (c *client) stream(ctx context.Context, op *Operation) (*Answer, error) {
 	}
 	defer w.close()
 	path := "/v1/exec/" + op.Exec + "/stream?offset=" + strconv.FormatUint(op.Offset, 10)
-	w.encode(http.MethodGet, path, op.Token, nil)
+	w.encode(http.MethodGet, path, c.bearer(op), nil)
 	if _, err := w.conn.Write(w.buf.Bytes()); err != nil {
 		return nil, fmt.Errorf("cannot open a stream: %w", err)
 	}

@@ -23,6 +23,10 @@ type Config struct {
 	PerDaemon int    // of scope ByExec: histories on one daemon, one after another
 	Start     Starter
 	FailDir   string // where failing histories are saved
+
+	// Token, when set, is the token that is installed on a daemon of scope ByExec already: it is not bootstrapped again,
+	// and its ring is not known.
+	Token string
 }
 
 // Ring is the number of bytes that the daemons of scope ByExec keep for readers: so few that readers lose some.
@@ -91,7 +95,7 @@ func (c Config) keep(r *Result, h *History, v Verdict, text string) error {
 // onOneDaemon records the histories from..to on one daemon.
 func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*History) error) (err error) {
 	ring := uint64(0)
-	if c.Scope == ByExec {
+	if c.Scope == ByExec && c.Token == "" {
 		ring = Ring
 	}
 	addr, stop, err := c.Start(ctx, ring)
@@ -99,7 +103,11 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	if c.Scope == ByExec {
+	var party client
+	switch {
+	case c.Token != "":
+		party.bearers, party.launch = map[string]string{HarnessToken: c.Token}, "1"
+	case c.Scope == ByExec:
 		if err := bootstrapped(ctx, addr); err != nil {
 			return err
 		}
@@ -110,9 +118,10 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 		name := fmt.Sprintf("%s-%d", map[Scope]string{Whole: "whole", ByExec: "by-exec"}[c.Scope], seed)
 		p := whole(rng)
 		if c.Scope == ByExec {
-			p = byExec(rng, fmt.Sprintf("h%d", seed), ring)
+			p = byExec(rng, fmt.Sprintf("h%d", seed))
+			p.ring, p.greet = ring, "env1"
 		}
-		h, err := record(ctx, p, addr, name, seed)
+		h, err := record(ctx, p, party, addr, name, seed)
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ const (
 type plan struct {
 	scope   Scope
 	ring    uint64
+	greet   string
 	clients [Clients][]Operation
 }
 
@@ -69,8 +70,8 @@ func whole(rng *rand.Rand) plan {
 
 // byExec plans a history on a daemon that is bootstrapped: many operations on few execs. prefix keeps the ids of
 // different histories on one daemon apart.
-func byExec(rng *rand.Rand, prefix string, ring uint64) plan {
-	p := plan{scope: ByExec, ring: ring}
+func byExec(rng *rand.Rand, prefix string) plan {
+	p := plan{scope: ByExec}
 	ids := make([]string, 2)
 	child := map[string]Child{}
 	open := map[string]*int{}

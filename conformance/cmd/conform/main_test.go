@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"microvms/conformance/child"
+	"microvms/conformance/process"
+	"microvms/conformance/replay"
+)
+
+// The test binary is also the program of the children.
+func init() { child.RunIfAsked() }
+
+func conform(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestUsage(t *testing.T) {
+	for _, tc := range []struct {
+		args  []string
+		code  int
+		words string
+	}{
+		{[]string{"--help"}, exitHolds, "Exit codes"},
+		{nil, exitUsage, "either --daemon or --endpoint"},
+		{[]string{"--daemon", "x", "--endpoint", "http://h"}, exitUsage, "either --daemon or --endpoint"},
+		{[]string{"--endpoint", "h:1", "--agent-token", "t"}, exitUsage, "http://HOST:PORT"},
+		{[]string{"--endpoint", "http://h:1"}, exitUsage, "--agent-token"},
+		{[]string{"--daemon", "x", "--reset", "y"}, exitUsage, "--reset goes with --endpoint"},
+		{[]string{"--daemon", "x", "--only", "dreams"}, exitUsage, "the parts are"},
+		{[]string{"--daemon", "x", "--histories", "0"}, exitUsage, "at least 1"},
+		{[]string{"--never"}, exitUsage, "unknown flag"},
+	} {
+		t.Setenv("MICROVM_AGENT_TOKEN", "")
+		code, stdout, stderr := conform(t, tc.args...)
+		if code != tc.code || !strings.Contains(stdout+stderr, tc.words) {
+			t.Errorf("conform %v: exit %d with %q, want %d with %q", tc.args, code, stdout+stderr, tc.code, tc.words)
+		}
+	}
+}
+
+// TestARealDaemonHolds judges this repository's daemon as a stranger would: as a command.
+func TestARealDaemonHolds(t *testing.T) {
+	binary, err := process.Build(t.Context(), t.TempDir(), "microvms/agentd/cmd/agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := conform(t, "--daemon", binary, "--only", "histories", "--histories", "4", "--failures", t.TempDir())
+	if code != exitHolds || !strings.Contains(out, "2 held, 0 violated") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+
+	d, err := process.Start(t.Context(), binary, process.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Stop()
+	if err := install(t.Context(), d.URL()); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ = conform(t, "--endpoint", d.URL(), "--agent-token", ownToken, "--only", "replay,histories", "--histories", "4", "--failures", t.TempDir())
+	if code != exitHolds || !strings.Contains(out, "1 held, 0 violated, 0 inconclusive, 2 left out") {
+		t.Errorf("with an endpoint: exit %d:\n%s", code, out)
+	}
+}
+
+// TestAnotherServerIsViolated judges a server that agrees to everything, and one that knows nothing.
+func TestAnotherServerIsViolated(t *testing.T) {
+	agrees := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"exec_id": "x", "phase": "running", "killed": true})
+	})
+	for name, handler := range map[string]http.Handler{"agrees": agrees, "knows nothing": http.NotFoundHandler()} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			dir := t.TempDir()
+			code, out, _ := conform(t, "--endpoint", server.URL, "--agent-token", "t", "--only", "histories", "--histories", "3", "--failures", dir)
+			if code != exitViolated {
+				t.Errorf("exit %d:\n%s", code, out)
+			}
+		})
+	}
+}
+
+// TestRunThatLooksAtNothing must not pass: everything was left out.
+func TestRunThatLooksAtNothing(t *testing.T) {
+	code, out, _ := conform(t, "--endpoint", "http://127.0.0.1:1", "--agent-token", "t", "--only", "replay")
+	if code != exitViolated || !strings.Contains(out, "0 held") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// TestReset hands a fresh daemon out for each replay and history.
+func TestReset(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	marks := filepath.Join(t.TempDir(), "resets")
+	c := cli{Endpoint: server.URL, Reset: "echo reset >>" + marks}
+	for range 2 {
+		d, err := c.startReplay(context.Background(), replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.URL != server.URL {
+			t.Errorf("the daemon is at %q, want %q", d.URL, server.URL)
+		}
+	}
+	if b, err := os.ReadFile(marks); err != nil || strings.Count(string(b), "reset") != 2 {
+		t.Errorf("the reset command ran %q, %v", b, err)
+	}
+	c.Reset = "echo no >&2; exit 3"
+	if _, err := c.startReplay(context.Background(), replay.Options{}); err == nil || !strings.Contains(err.Error(), "no") {
+		t.Errorf("a reset that fails gives %v", err)
+	}
+}
