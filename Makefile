@@ -5,7 +5,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X microvms/agentd/api.Version=$(VERSION) -X main.version=$(VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
 
