@@ -123,10 +123,8 @@ func (a *app) failure(err error) (errorEnvelope, bool) {
 			env.ExitCode = ce.exit
 		}
 	}
-	if hint := wireHints[wire]; hint != "" {
+	if hint := hintOf(err, row); hint != "" {
 		env.Suggestions = append(env.Suggestions, hint)
-	} else if row.Hint != "" {
-		env.Suggestions = append(env.Suggestions, row.Hint)
 	}
 	if daemonStatus(err) {
 		env.Data["kind"] = string(wire)

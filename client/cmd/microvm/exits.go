@@ -43,11 +43,27 @@ var wireHints = map[client.WireKind]string{
 	client.WireUnauthorized:    "the agent token is not the one that was installed at launch",
 	client.WireAuthTokenMint:   "minting the endpoint token is part of every request; it failed, so run the same command again",
 	client.WireNotFound:        "the exec was never started, its start was refused, or it was acked some time ago",
+	client.WireOutputGap:       "the command wrote faster than the stream was read: let it write to a file in the VM",
 	client.WireNotBootstrapped: "the VM has no token installed yet: run the same command again, or ask microvm health",
 }
 
-// daemonStatus holds the wire kinds that a status of the daemon causes; only
-// these are named in an envelope's data.kind.
+// spawnHint is for a start whose process could not be created. The wire calls
+// that a server error, which is retryable, yet its usual cause stays.
+const spawnHint = "check that the program and the working directory exist in the VM, and that PATH is set there"
+
+// hintOf gives the one hint for an error of a row, empty if there is none.
+func hintOf(err error, row exitRow) string {
+	if errors.Is(err, client.ErrSpawn) {
+		return spawnHint
+	}
+	if hint := wireHints[client.WireKindOf(err)]; hint != "" {
+		return hint
+	}
+	return row.Hint
+}
+
+// daemonStatus says whether a status of the daemon caused err; only then is its
+// wire kind named in an envelope's data.kind.
 func daemonStatus(err error) bool {
 	var apiErr *client.APIError
 	return errors.As(err, &apiErr) && client.WireKindOf(err) != ""
