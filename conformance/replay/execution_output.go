@@ -69,7 +69,7 @@ type outputSystem struct {
 	leader  *child.Process
 	member  *child.Process
 	readers [execution.MaxReaders]reader
-	last    uint64 // serial number of the newest reader, as the daemon counts
+	watch   *stream // a reader beside the model's, where the daemon does not tell when output is published; or nil
 }
 
 // reader is what a client has received, over all its attachments.
@@ -99,10 +99,25 @@ func newOutputSystem(ctx context.Context, c execution.OutputConfig, start ExecSt
 	if err == nil {
 		o.leader, err = s.children.Await(ctx, "leader")
 	}
+	if err == nil && s.daemon.Recorder == nil {
+		o.watch, err = s.attach(outputExec, 0)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return o, nil
+}
+
+// watched waits until a watching reader got an event for the step.
+func (o *outputSystem) watched(ctx context.Context, step execution.Taken[execution.OutputState]) error {
+	if o.watch == nil || step.Action.ID != execution.OutputPublish && step.Action.ID != execution.OutputExit {
+		return nil
+	}
+	_, ok, err := o.watch.next(ctx)
+	if err == nil && !ok {
+		err = errors.New("the watching reader's stream ended before the exit event")
+	}
+	return err
 }
 
 // write lets a live process write the next unit.
@@ -275,7 +290,7 @@ func (d *outputDriver) follows(ctx context.Context, trail []execution.Taken[exec
 		return err
 	}
 	for _, step := range trail {
-		if err := d.event(ctx, step); err != nil {
+		if err := errors.Join(d.watched(ctx, step), d.event(ctx, step)); err != nil {
 			return err
 		}
 	}

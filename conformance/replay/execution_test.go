@@ -22,24 +22,33 @@ func groupReplay(t *testing.T, name string) execution.GroupConfig {
 // TestExecPairBinary replays two ids on the daemon's binary: starts, retries,
 // refusals, exits, kills and acks.
 func TestExecPairBinary(t *testing.T) {
-	claim(t, "EXEC-1", "EXEC-2", "EXEC-5", "EXEC-24", "EXEC-25", "EXEC-26", "EXEC-30")
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-3", "EXEC-16", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25", "EXEC-26",
+		"EXEC-30", "EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-12", "KILL-13", "PROC-2", "PROC-3")
 	judge(t, ExecGroup(groupReplay(t, "group-replay-binary-pair"), "binary", execAsBinary(t)))
 }
 
 // TestExecMemberBinary replays a member that outlives its leader, closes the
 // pipe or escapes.
 func TestExecMemberBinary(t *testing.T) {
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-3", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25", "EXEC-26", "EXEC-30",
+		"EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-1", "KILL-6", "KILL-13", "PROC-2", "PROC-3")
 	judge(t, ExecGroup(groupReplay(t, "group-replay-binary-member"), "binary", execAsBinary(t)))
 }
 
 // TestExecClock replays every timer.
 func TestExecClock(t *testing.T) {
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-3", "EXEC-18", "EXEC-19", "EXEC-20", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24",
+		"EXEC-25", "EXEC-26", "EXEC-27", "EXEC-28", "EXEC-29", "EXEC-30", "EXEC-31", "EXEC-32", "EXEC-33", "HEALTH-3",
+		"HEALTH-4", "KILL-1", "KILL-2", "KILL-3", "KILL-6", "KILL-10", "KILL-13", "PROC-2", "PROC-3")
 	judge(t, ExecGroup(groupReplay(t, "group-replay-clock"), "in-process", execInProcess()))
 }
 
 // TestExecGated replays every interleaving of the daemon's own steps with two
 // overlapping starts, a kill, an ack and the processes.
 func TestExecGated(t *testing.T) {
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-3", "EXEC-5", "EXEC-18", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25",
+		"EXEC-26", "EXEC-30", "EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-1", "KILL-4", "KILL-5", "KILL-6", "KILL-9", "KILL-13",
+		"KILL-14", "PROC-2", "PROC-3")
 	judge(t, ExecGroupGated(groupReplay(t, "group-replay-gate"), execInProcess()))
 }
 
@@ -56,18 +65,22 @@ func outputReplay(t *testing.T, name string) execution.OutputConfig {
 
 // TestExecOutputBinary replays two readers on the daemon's binary.
 func TestExecOutputBinary(t *testing.T) {
+	claim(t, "EXEC-22", "EXEC-35", "OUT-4", "OUT-6", "OUT-8", "OUT-10", "OUT-11", "OUT-12", "OUT-13", "OUT-20")
 	judge(t, ExecOutput(outputReplay(t, "output-replay-binary"), "binary", execAsBinary(t)))
 }
 
 // TestExecOutputLinger replays a survivor that writes during and after the
 // linger.
 func TestExecOutputLinger(t *testing.T) {
+	claim(t, "EXEC-21", "EXEC-22", "EXEC-27", "EXEC-35", "OUT-4", "OUT-6", "OUT-8", "OUT-10", "OUT-12", "OUT-13")
 	judge(t, ExecOutput(outputReplay(t, "output-replay-linger"), "in-process", execInProcess()))
 }
 
 // TestExecOutputGated replays every interleaving of publications, events to two
 // readers and the exit.
 func TestExecOutputGated(t *testing.T) {
+	claim(t, "EXEC-22", "EXEC-23", "EXEC-35", "OUT-4", "OUT-5", "OUT-6", "OUT-7", "OUT-8", "OUT-10", "OUT-12", "OUT-13",
+		"OUT-17", "OUT-18")
 	judge(t, ExecOutputGated(outputReplay(t, "output-replay-gate"), execInProcess()))
 }
 
@@ -84,17 +97,22 @@ func stdinReplay(t *testing.T, name string) execution.StdinConfig {
 
 // TestExecStdinBinary replays requests that never fill the pipe.
 func TestExecStdinBinary(t *testing.T) {
+	claim(t, "STDIN-1", "STDIN-2", "STDIN-3", "STDIN-4", "STDIN-5", "STDIN-6", "STDIN-10")
 	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-binary"), "binary", execAsBinary(t)))
 }
 
 // TestExecStdinClock replays requests that stall and time out.
 func TestExecStdinClock(t *testing.T) {
+	claim(t, "STDIN-3", "STDIN-4", "STDIN-5", "STDIN-6", "STDIN-7", "STDIN-10")
 	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-clock"), "in-process", execInProcess()))
 }
 
 // TestExecRealTimeBinary lets each timer of the binary pass once, in real time
 // and all at once: deadline, grace, linger and retention.
 func TestExecRealTimeBinary(t *testing.T) {
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-3", "EXEC-18", "EXEC-19", "EXEC-20", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-27",
+		"EXEC-28", "EXEC-31", "EXEC-32", "EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-2", "KILL-3", "KILL-13", "PROC-2",
+		"PROC-3")
 	t.Parallel()
 	spec := ExecGroup(groupReplay(t, "group-replay-clock"), "binary", execInRealTime(t))
 	judge(t, InRealTime(spec, GroupTimerRuns,
@@ -118,6 +136,7 @@ func TestExecRealTimeBinary(t *testing.T) {
 // TestExecStdinRealTimeBinary lets the binary's write timeout pass once, in real
 // time.
 func TestExecStdinRealTimeBinary(t *testing.T) {
+	claim(t, "STDIN-7")
 	t.Parallel()
 	spec := ExecStdin(stdinReplay(t, "stdin-replay-clock"), "binary", execInRealTime(t))
 	judge(t, InRealTime(spec, StdinTimerRuns, []model.Action{model.Act(execution.StdinWrite, 0, 2, 0), model.Act(execution.StdinTimeout, 0)}))
@@ -125,5 +144,35 @@ func TestExecStdinRealTimeBinary(t *testing.T) {
 
 // TestExecOutputCutBinary replays a reader that is cut and resumes.
 func TestExecOutputCutBinary(t *testing.T) {
+	claim(t, "EXEC-21", "EXEC-22", "EXEC-27", "EXEC-35", "OUT-4", "OUT-6", "OUT-8", "OUT-10", "OUT-11", "OUT-12",
+		"OUT-13", "OUT-20")
 	judge(t, ExecOutput(outputReplay(t, "output-replay-cut"), "binary", execAsBinary(t)))
+}
+
+// TestExecUntold replays on a binary that tells nothing but its answers.
+func TestExecUntold(t *testing.T) {
+	start := untold(execAsBinary(t))
+	for _, run := range []func() (*Result, error){
+		func() (*Result, error) {
+			return Run(t.Context(), ExecGroup(groupReplay(t, "group-replay-binary-pair"), "binary", start))
+		},
+		func() (*Result, error) {
+			return Run(t.Context(), ExecGroup(groupReplay(t, "group-replay-binary-member"), "binary", start))
+		},
+		func() (*Result, error) {
+			return Run(t.Context(), ExecOutput(outputReplay(t, "output-replay-cut"), "binary", start))
+		},
+		func() (*Result, error) {
+			return Run(t.Context(), ExecStdin(stdinReplay(t, "stdin-replay-binary"), "binary", start))
+		},
+	} {
+		r, err := run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(r)
+		if err := r.Err(); err != nil {
+			t.Error(err)
+		}
+	}
 }
