@@ -63,7 +63,7 @@ func (e *Exec) Kill(ctx context.Context) (signalled bool, err error) {
 		r.wg.Done()
 		return e.killQueued(ctx)
 	}
-	esc, mine := e.joinLocked(byKill)
+	esc, mine := e.joinLocked(byKill) // KILL-1, KILL-6: in every phase
 	e.mu.Unlock()
 	if mine {
 		go func() {
@@ -116,11 +116,12 @@ func (e *Exec) escalate(esc *escalation) {
 	steps := e.kill.Steps
 	gone := false
 	for i, step := range steps {
-		if i > 0 && !e.graceExpired(esc) {
+		if i > 0 && !e.graceExpired(esc) { // KILL-3: the next step only after the grace, with a member alive
 			break
 		}
 		live, sent := e.signalGroup(step.Signal, esc.why)
 		esc.signalled = esc.signalled || sent
+		// KILL-4, KILL-14: ended by a look at the members, by nothing else.
 		if gone = !live || e.watch(esc, step, i == len(steps)-1); gone || r.base.Err() != nil {
 			break
 		}

@@ -140,15 +140,15 @@ func (e *Exec) AckContext(ctx context.Context) (Result, error) {
 	switch e.phase {
 	case PhaseQueued, PhaseRunning:
 		e.mu.Unlock()
-		return Result{}, ErrStillRunning
+		return Result{}, ErrStillRunning // EXEC-25: there is no result to release
 	case PhaseAcked:
 		e.mu.Unlock()
-		return Result{}, ErrAlreadyAcked
+		return Result{}, ErrAlreadyAcked // EXEC-26: it was released once
 	}
 	r := e.result
-	e.phase = PhaseAcked
+	e.phase = PhaseAcked // EXEC-24: once, under the lock
 	e.result.Stdout, e.result.Stderr = nil, nil
-	e.store.release()
+	e.store.release() // OUT-11: of the heads; the ring stays
 	if e.reg.cfg.AckLeaves == AckKeepsRing && e.reg.cfg.RetainFrom == RetainFromAck {
 		e.retainLocked()
 	}

@@ -89,7 +89,7 @@ func (g *group) lookLocked() (pids []int, err error) {
 		return nil, err
 	}
 	var found []member
-	proven := !g.collected
+	proven := !g.collected // KILL-9, KILL-12: after that, somebody has to prove it
 	for _, pid := range all {
 		p, err := g.table.stat(pid)
 		if err != nil || p.pgrp != g.id {
@@ -98,7 +98,7 @@ func (g *group) lookLocked() (pids []int, err error) {
 		m := member{p.pid, p.start}
 		found = append(found, m)
 		proven = proven || g.proves(m, p)
-		if p.live(g.table) {
+		if p.live(g.table) { // PROC-2: the table is ascending
 			pids = append(pids, pid)
 		}
 	}

@@ -3,6 +3,8 @@ package execution
 import (
 	"fmt"
 	"os"
+	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -18,11 +20,31 @@ func helper(verb string) int {
 		score, err := os.ReadFile("/proc/self/oom_score_adj")
 		fmt.Print(string(score))
 		return boolCode(err == nil)
+	case "headless":
+		return endLeaderThread()
 	case "pidns":
 		return insideNamespace(os.Getenv("EXECUTION_CASE"))
 	}
 	fmt.Fprintf(os.Stderr, "unknown verb %q\n", verb)
 	return 64
+}
+
+func init() {
+	if os.Getenv("EXECUTION_HELPER") == "headless" {
+		runtime.LockOSThread() // the main goroutine stays on the leader's thread
+	}
+}
+
+// endLeaderThread ends the thread that is the process's leader, and leaves the
+// others running.
+func endLeaderThread() int {
+	go func() {
+		fmt.Println("headless")
+		select {}
+	}()
+	signal.Reset() // SIGTERM ends the process as it would any other
+	_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+	return 1
 }
 
 func boolCode(ok bool) int {

@@ -186,6 +186,7 @@ func TestDeadline(t *testing.T) {
 		{"dies of it", "echo up; read x", "signal 15"},
 		{"exits 0 on SIGTERM", "trap 'exit 0' TERM; echo up; while :; do read x; done", "exit 0"},
 		{"ignores it", stubborn, "signal 9"},
+		{"leaves a member that ignores it", `(trap '' TERM; echo up; exec sleep 1000) & wait`, "signal 15"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock, rec := newStepClock(), &recorder{}
@@ -194,7 +195,7 @@ func TestDeadline(t *testing.T) {
 			e := start(t, newRegistry(t, Config{Clock: clock, Recorder: rec}), "x", cmd)
 			ready(t, e, "up\n")
 			clock.advance(3 * time.Second)
-			if c.status == "signal 9" {
+			if strings.Contains(c.script, "trap ''") {
 				clock.pending(t, DefaultKillGrace)
 				clock.run(t, time.Second, e.Done())
 			}
@@ -279,14 +280,43 @@ func TestZombiesEndAnEscalation(t *testing.T) {
 func TestKillEndsStoppedMembers(t *testing.T) {
 	clock := newStepClock()
 	e := start(t, newRegistry(t, Config{Clock: clock}), "x", withStdin("echo up; kill -STOP $$; read x"))
-	ready(t, e, "up\n")
+	stopped(t, e)
 	done, _ := killing(e)
 	clock.pending(t, DefaultKillGrace)
 	clock.advance(DefaultKillGrace)
 	clock.run(t, DefaultScanInterval, done)
-	if s := status(finished(t, e)); s != "signal 9" && s != "signal 15" {
+	if s := status(finished(t, e)); s != "signal 9" {
 		t.Errorf("status = %s", s)
 	}
+}
+
+// A zombie leader whose other threads run on is a live member: it is listed,
+// and a kill ends it.
+func TestZombieLeaderWithLiveThread(t *testing.T) {
+	t.Attr("requirement", "KILL-8")
+	t.Attr("requirement", "PROC-2")
+	e := start(t, newRegistry(t, Config{}), "x", helperCommand("headless"))
+	ready(t, e, "headless\n")
+	table := procFS{"/proc"}
+	for { // the thread that ended its leader said so just before
+		p, err := table.stat(e.group.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.state == 'Z' {
+			break
+		}
+	}
+	if g := e.Group(); !slices.Equal(g.Pids, []int{*g.Pgid}) || e.Poll().Phase != PhaseRunning {
+		t.Errorf("group = %+v, phase %v; want the leader alone, running", g, e.Poll().Phase)
+	}
+	if signalled, err := e.Kill(context.Background()); err != nil || !signalled {
+		t.Errorf("Kill = %v, %v", signalled, err)
+	}
+	if g := e.Group(); len(g.Pids) != 0 {
+		t.Errorf("left after the kill: %v", g.Pids)
+	}
+	finished(t, e)
 }
 
 // A kill plan of the manager's kind is one SIGKILL at once, to the leader only.

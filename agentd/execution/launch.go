@@ -152,7 +152,7 @@ func (r *Registry) abandon(ctx context.Context, e *Exec, cause error) {
 			e.retainLocked()
 		}
 	} else {
-		delete(r.entries, e.key)
+		delete(r.entries, e.key) // EXEC-5, EXEC-6: what was refused leaves no record
 		if e.visible {
 			r.registered--
 		}

@@ -115,8 +115,8 @@ func (w *Waits) reapOrphan(pid int) bool {
 	w.fork.Lock()
 	defer w.fork.Unlock()
 	if w.owns(pid) {
-		return false
+		return false // WAIT-2: the status belongs to the exec
 	}
-	got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // WAIT-1: by pid, never -1
 	return err == nil && got == pid
 }

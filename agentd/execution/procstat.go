@@ -170,5 +170,6 @@ func (p process) dead() bool { return p.state == 'Z' || p.state == 'X' || p.stat
 // live says whether the process can still act: it is no zombie, or it is a
 // zombie leader whose other threads run on (wire facts, sections 8 and 13).
 func (p process) live(table procReader) bool {
+	// KILL-7, KILL-8: a zombie may still have a thread that acts.
 	return !p.dead() || p.threads > 1 && table.liveThread(p.pid)
 }

@@ -70,7 +70,7 @@ func (e *Exec) publish(s Stream, p []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.phase != PhaseRunning {
-		return
+		return // OUT-19: read on and dropped
 	}
 	at := e.store.ring.total
 	e.store.publish(s, p)

@@ -68,7 +68,7 @@ func (e *Exec) SubscribeContext(ctx context.Context, offset uint64) (*Reader, er
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.nextReader++
+	e.nextReader++ // OUT-9: one step, under the lock of every publication
 	r := &Reader{e: e, serial: e.nextReader, wake: make(chan struct{}, 1), cursor: offset}
 	r.noteLocked(ctx, trace.StreamAttach, trace.Attr{Key: "offset", Value: int64(offset)})
 	return r, nil
@@ -160,7 +160,7 @@ func (r *Reader) unwaitLocked() {
 func (e *Exec) wakeLocked() {
 	for i, r := range e.readers {
 		r.waiting = false
-		select {
+		select { // OUT-17: a reader that does not come costs the publisher nothing
 		case r.wake <- struct{}{}:
 		default:
 		}
@@ -174,11 +174,11 @@ func (r *Reader) peekLocked() (kind EventKind, ready bool) {
 	ring := &r.e.store.ring
 	switch {
 	case r.cursor < ring.start():
-		return Gap, true
+		return Gap, true // OUT-7: told, never skipped in silence
 	case r.cursor < ring.total:
 		return Output, true
 	case r.e.phase >= PhaseExited:
-		return Exit, true
+		return Exit, true // OUT-8: only past the last byte
 	}
 	return 0, false
 }
@@ -205,7 +205,7 @@ func (r *Reader) takeLocked(ctx context.Context, kind EventKind) StreamEvent {
 		ev.Result = &res
 		r.ended = true
 	}
-	r.cursor = max(r.cursor, ev.To)
+	r.cursor = max(r.cursor, ev.To) // OUT-6: the next event starts where this one ends
 	if e.reg.cfg.Recorder != nil {
 		r.noteLocked(ctx, kind.action(),
 			trace.Attr{Key: "offset", Value: int64(ev.Offset)}, trace.Attr{Key: "to", Value: int64(ev.To)})

@@ -261,6 +261,25 @@ func TestLastByteBeforeExit(t *testing.T) {
 	}
 }
 
+// The last bytes may still be on their way from the pipe to the store when the
+// leader has long ended: the exit waits for them.
+func TestExitWaitsForTheLastByte(t *testing.T) {
+	t.Attr("requirement", "OUT-18")
+	rec, g := &recorder{}, newGate(trace.OutputPublish, trace.LingerExpire)
+	e := start(t, newRegistry(t, Config{Recorder: rec, Gate: g, Clock: newStepClock()}), "x", sh("echo late"))
+	g.arrived(t, trace.OutputPublish)
+	for rec.count(trace.LeaderReap) == 0 {
+		_ = e.Poll()
+	}
+	if s := e.Poll(); s.Phase != PhaseRunning {
+		t.Errorf("phase = %v with a byte on its way", s.Phase)
+	}
+	g.open(trace.OutputPublish)
+	if res := finished(t, e); string(res.Stdout) != "late\n" {
+		t.Errorf("stdout = %q", res.Stdout)
+	}
+}
+
 // A grandchild that writes on after the linger is drained, without a byte of
 // it in the stream, until it ends; then nothing is left of its pipes.
 func TestDrainsAfterTheLinger(t *testing.T) {

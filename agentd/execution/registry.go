@@ -108,8 +108,9 @@ func (r *Registry) reserve(ctx context.Context, k Key, waited bool) (*Exec, keyS
 			if !waited {
 				r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "pending", Value: true})
 			}
-			return e, keyPending, nil
+			return e, keyPending, nil // EXEC-3: the other start's outcome is this one's too
 		}
+		// EXEC-2, EXEC-4: known in any phase, and before prepare resolves a name.
 		if !waited { // a start that waited took its place when it came
 			r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "known", Value: true})
 		}
@@ -172,7 +173,7 @@ func (r *Registry) All() []*Exec {
 func (r *Registry) Counts() (registered int, busy bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.registered, r.busy.Load() > 0
+	return r.registered, r.busy.Load() > 0 // HEALTH-6: no exec's lock is taken, so none can block this
 }
 
 // begin adds a goroutine of the core, unless the registry is closed. It is not

@@ -30,7 +30,7 @@ func (r *Registry) collect(e *Exec) {
 		r.mu.Unlock()
 		return
 	}
-	delete(r.entries, e.key)
+	delete(r.entries, e.key) // EXEC-28, EXEC-29: the next start finds the id unknown
 	e.visible = false
 	r.registered--
 	e.mu.Lock()

@@ -46,12 +46,12 @@ func (r *ring) start() uint64 { return r.total - uint64(r.n) }
 // publish appends p and drops the oldest bytes that no longer fit, splitting
 // the oldest segment (wire facts, section 7.3).
 func (r *ring) publish(s Stream, p []byte) {
-	r.total += uint64(len(p))
+	r.total += uint64(len(p)) // OUT-4: one offset space, in arrival order
 	if len(p) >= r.limit {
 		r.clear()
 		p = p[len(p)-r.limit:]
 	} else if over := r.n + len(p) - r.limit; over > 0 {
-		r.drop(over)
+		r.drop(over) // OUT-10: the oldest bytes go
 	}
 	if len(p) == 0 {
 		return

@@ -86,7 +86,7 @@ func (e *Exec) expire() {
 		e.mu.Unlock()
 		return
 	}
-	e.timedOut = true
+	e.timedOut = true // EXEC-32: whatever status the leader then ends with
 	e.causeLocked(CauseDeadline)
 	e.noteLocked(r.base, trace.DeadlineExpire)
 	esc, mine := e.joinLocked(byDeadline)
@@ -157,9 +157,9 @@ func (e *Exec) endGroup() bool {
 	var esc *escalation
 	mine := false
 	switch {
-	case e.timedOut:
+	case e.timedOut: // KILL-11: the deadline's escalation was the one
 		esc = e.escalations[byDeadline]
-	case e.cmd.ReapGroup:
+	case e.cmd.ReapGroup: // KILL-10: before the linger, so that the pipes end
 		esc, mine = e.joinLocked(byReap)
 	}
 	e.mu.Unlock()
@@ -183,10 +183,11 @@ func (e *Exec) linger() bool {
 	r := e.reg
 	select {
 	case <-e.drained:
-		return true
+		return true // EXEC-18, OUT-18: every byte is in the store
 	default:
 	}
 	expired := make(chan struct{})
+	// EXEC-19: running until the pipes end, but not longer than this.
 	timer := r.cfg.Clock.AfterFunc(r.cfg.Linger, func() { close(expired) })
 	defer timer.Stop()
 	select {
@@ -202,7 +203,7 @@ func (e *Exec) linger() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open > 0 {
-		e.writersLive = true
+		e.writersLive = true // EXEC-20: a pipe was open when it passed
 		e.noteLocked(r.base, trace.LingerExpire)
 	}
 	return true
@@ -215,7 +216,7 @@ func (e *Exec) finish(status Status) {
 	e.mu.Lock()
 	e.result = e.outcomeLocked(status, r.cfg.Clock.Now())
 	e.phase = PhaseExited
-	r.busy.Add(-1) // under the exec's lock: whoever then polls sees it exited
+	r.busy.Add(-1) // HEALTH-3: under the exec's lock, so whoever then polls sees it exited
 	stdin := e.stdin.end()
 	e.wakeLocked()
 	e.noteLocked(r.base, trace.ExecExit,
@@ -244,7 +245,7 @@ func (e *Exec) outcomeLocked(status Status, now time.Time) Result {
 	switch {
 	case !status.Known: // a failed wait: neither is known (wire facts, section 7.2)
 	case status.Signal != 0:
-		res.Signal = &status.Signal
+		res.Signal = &status.Signal // EXEC-33, KILL-13: beside a null exit code
 	default:
 		res.ExitCode = &status.ExitCode
 	}

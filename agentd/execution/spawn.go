@@ -47,6 +47,8 @@ func (s *spawned) fork(w *Waits, c *Command, files childFiles) (*Process, error)
 		Dir:   c.Dir,
 		Env:   c.Env,
 		Files: files.fds,
+		// EXEC-16, EXEC-17: group, ids and directory are set in the child, in
+		// this order, before the program starts.
 		// The group has the leader's pid as its number from before the exec
 		// (wire facts, section 7.1), so no moment exists in which a signal to
 		// it would miss the child.
@@ -81,7 +83,7 @@ func (s *spawned) open(c *Command, capture Capture) (f childFiles, err error) {
 	if c.Stdin {
 		s.stdin, err = f.pipeTo()
 	} else {
-		err = f.null(unix.O_RDONLY)
+		err = f.null(unix.O_RDONLY) // STDIN-1: opt-in only
 	}
 	for i := 0; err == nil && i < len(s.out); i++ {
 		if capture.Discard {

@@ -158,6 +158,19 @@ var testBinary = func() string {
 	return path
 }()
 
+// A command without variables gets none: not the daemon's, whether the list is
+// empty or nil.
+func TestEmptyEnvironmentIsEmpty(t *testing.T) {
+	t.Attr("requirement", "EXEC-14")
+	t.Setenv("EXECUTION_TEST_SECRET", "x")
+	for name, env := range map[string][]string{"nil": nil, "empty": {}} {
+		cmd := &Command{Path: "/usr/bin/env", Args: []string{"env"}, Env: env}
+		if res := finished(t, start(t, newRegistry(t, Config{}), name, cmd)); len(res.Stdout) != 0 || status(res) != "exit 0" {
+			t.Errorf("%s: the environment has %d bytes, %s", name, len(res.Stdout), status(res))
+		}
+	}
+}
+
 // Inherited files and drained pipes are 3, 4, … in the child; the end waits
 // for the drained ones.
 func TestSpawnDescriptors(t *testing.T) {

@@ -88,16 +88,14 @@ func (s *stdin) over() {
 func (e *Exec) WriteStdin(ctx context.Context, data []byte, eof bool) (written int, err error) {
 	s := &e.stdin
 	limit := e.reg.cfg.MaxStdinWrite
-	switch requested, open := s.state(); {
+	switch requested, _ := s.state(); {
 	case !requested:
-		return 0, ErrStdinNotRequested
+		return 0, ErrStdinNotRequested // STDIN-2: judged first, in any phase
 	case limit > 0 && len(data) > limit:
-		return 0, ErrStdinTooLarge
-	case !open:
-		return 0, ErrStdinClosed
+		return 0, ErrStdinTooLarge // STDIN-8: before any byte is offered
 	}
 	select {
-	case s.turn <- struct{}{}:
+	case s.turn <- struct{}{}: // STDIN-3: one writer at a time, in the order of arrival
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
@@ -120,7 +118,7 @@ func (e *Exec) WriteStdin(ctx context.Context, data []byte, eof bool) (written i
 	defer e.mu.Unlock()
 	f := s.end()
 	if f == nil {
-		return written, ErrStdinClosed
+		return written, ErrStdinClosed // STDIN-6: a second end is told that it is one
 	}
 	f.Close() // no write is under way: the turn is held
 	e.noteLocked(ctx, trace.StdinEOF)
@@ -135,7 +133,7 @@ func (e *Exec) offer(ctx context.Context, data []byte) (int, error) {
 	}
 	f, serial := s.begin()
 	if f == nil {
-		return 0, ErrStdinClosed
+		return 0, ErrStdinClosed // STDIN-6: an end was sent, or came by itself
 	}
 	defer s.over()
 	e.mu.Lock() // recorded before the write: the child may answer at once
@@ -169,7 +167,7 @@ func (e *Exec) offer(ctx context.Context, data []byte) (int, error) {
 		e.mu.Lock()
 		e.noteLocked(ctx, trace.StdinTimeout, trace.Attr{Key: "bytes", Value: int64(n)})
 		e.mu.Unlock()
-		return n, ErrStdinTimeout
+		return n, ErrStdinTimeout // STDIN-7: the pipe stays open
 	}
 	return n, fmt.Errorf("cannot write to stdin: %w", err)
 }

@@ -7,14 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resume continues a child that stopped itself. The signal stays pending if it
-// has not done so yet only when it is seen stopped first, so that is waited for.
-func resume(t testing.TB, e *Exec) {
+// stopped waits until a child has stopped itself.
+func stopped(t testing.TB, e *Exec) {
 	t.Helper()
 	var info unix.Siginfo
 	if err := unix.Waitid(unix.P_PID, e.group.id, &info, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// resume continues a child that stopped itself, not before it has.
+func resume(t testing.TB, e *Exec) {
+	t.Helper()
+	stopped(t, e)
 	if err := syscall.Kill(e.group.id, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

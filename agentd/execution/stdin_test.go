@@ -231,6 +231,36 @@ func TestStdinWritersAreOrdered(t *testing.T) {
 	}
 }
 
+// An end of file that comes while a write is under way waits for its turn: the
+// child gets every byte before it.
+func TestStdinEndWaitsForItsTurn(t *testing.T) {
+	t.Attr("requirement", "STDIN-3")
+	e := start(t, newRegistry(t, Config{StdinTimeout: -1}), "x", withStdin("kill -STOP $$; cat"))
+	data := bytes.Repeat([]byte("0123456789"), 50000)
+	got := make(chan error, 2)
+	go func() {
+		_, err := e.WriteStdin(context.Background(), data, false)
+		got <- err
+	}()
+	full(t, e)
+	waits := make(chan struct{})
+	go func() {
+		ctx := &watchedContext{Context: context.Background(), asked: func() { close(waits) }}
+		_, err := e.WriteStdin(ctx, nil, true)
+		got <- err
+	}()
+	await(t, waits, "the end of file's wait for its turn")
+	resume(t, e)
+	for range 2 {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+	if res := finished(t, e); !bytes.Equal(res.Stdout, data) {
+		t.Errorf("the child read %d bytes of %d", len(res.Stdout), len(data))
+	}
+}
+
 // The points of stdin are passed and recorded in their order.
 func TestStdinPoints(t *testing.T) {
 	rec := &recorder{}

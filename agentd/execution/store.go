@@ -26,7 +26,7 @@ func (s *store) publish(stream Stream, p []byte) {
 	s.ring.publish(stream, p)
 	t := &s.text[stream]
 	t.total += uint64(len(p))
-	if room := s.cap.HeadBytes - len(t.head); room > 0 {
+	if room := s.cap.HeadBytes - len(t.head); room > 0 { // OUT-1: the first bytes, whatever follows
 		k := min(room, len(p))
 		t.head = appendWithin(t.head, p[:k], s.cap.HeadBytes)
 		p = p[k:]
@@ -71,7 +71,7 @@ func (t *text) keepTail(p []byte, limit int) {
 // truncated says whether a byte of the stream is missing from the result.
 // Exactly the cap is not truncated (wire facts, section 7.2).
 func (t *text) truncated() bool {
-	return t.total > uint64(len(t.head)+len(t.tail))
+	return t.total > uint64(len(t.head)+len(t.tail)) // OUT-2: exactly the cap is whole
 }
 
 // bytes is the result's text of the stream: the head, the mark where bytes are

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waits owns every wait for a child of this process. A second waiter, of
+// Waits owns every wait for a child of this process. It waits by pid (WAIT-3),
+// so a host of this package keeps its own children's statuses. A second waiter, of
 // os/exec or of wait4(-1), would steal statuses from it, so whatever shares
 // the process starts its children by [Waits.Start]. All methods are safe for
 // concurrent use.
@@ -59,12 +60,12 @@ func (w *Waits) Start(path string, argv []string, attr *syscall.ProcAttr) (*Proc
 	sys.PidFD = &fd
 	a.Sys = &sys
 	if a.Env == nil {
-		a.Env = []string{} // nil would hand over the daemon's environment
+		a.Env = []string{} // EXEC-14: nil would hand over the daemon's environment
 	}
 
 	w.fork.RLock()
-	closeOnExec()
-	leave := w.oom.enterFork()
+	closeOnExec()              // WAIT-4: whatever the daemon inherited, or opened since the last fork
+	leave := w.oom.enterFork() // WAIT-7: the child copies the score of this moment
 	pid, err := syscall.ForkExec(path, argv, &a)
 	leave()
 	if err == nil {
