@@ -135,7 +135,7 @@ func (p *probe) drop(ctx context.Context, id string) error {
 // cleanUp ends what the row's cases left running. What cannot be ended shows in
 // the leak check.
 func (p *probe) cleanUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, p.Knobs.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.Knobs.limit())
 	defer cancel()
 	p.mu.Lock()
 	execs := slices.Clone(p.execs)

@@ -36,39 +36,37 @@ type Target struct {
 // Knobs are what the daemon was configured with and how much is asked of it. A
 // zero field is the default of wire facts, section 3.
 type Knobs struct {
-	Connections     int           // admitted at once; 128
-	HeaderTimeout   time.Duration // 5 s
-	HookBodyTimeout time.Duration // 5 s
-	BodyStall       time.Duration // silence in a control body until it is refused; 10 s
-	Linger          time.Duration // 5 s
-	KillGrace       time.Duration // 10 s
-	StdinTimeout    time.Duration // 5 s
-	HeadBytes       int64         // kept of each stream for polls; 8388608
-	RingBytes       int64         // kept of both for streams; 1048576
+	Connections int           // admitted at once; 128
+	HeadBytes   int64         // kept of each stream for polls; 8388608
+	RingBytes   int64         // kept of both for streams; 1048576
+	Longest     time.Duration // the longest of the daemon's own deadlines, such as the kill grace; 10 s
 
 	Volume  int64         // bytes of one flood of output; 10 GiB
 	Turns   int           // readers that come and go; 10000
 	Ceiling int64         // resident bytes that a row may add; 128 MiB
 	Settle  time.Duration // until nothing may be left of a row; 10 s
-	Limit   time.Duration // of one case, over the daemon's own deadlines; 60 s
+	Limit   time.Duration // of one case, beside Longest and the time that Volume takes; 60 s
 }
 
 func (k Knobs) withDefaults() Knobs {
 	orInt(&k.Connections, 128)
-	orInt(&k.HeaderTimeout, 5*time.Second)
-	orInt(&k.HookBodyTimeout, 5*time.Second)
-	orInt(&k.BodyStall, 10*time.Second)
-	orInt(&k.Linger, 5*time.Second)
-	orInt(&k.KillGrace, 10*time.Second)
-	orInt(&k.StdinTimeout, 5*time.Second)
 	orInt(&k.HeadBytes, 8388608)
 	orInt(&k.RingBytes, 1048576)
+	orInt(&k.Longest, 10*time.Second)
 	orInt(&k.Volume, 10<<30)
 	orInt(&k.Turns, 10000)
 	orInt(&k.Ceiling, 128<<20)
 	orInt(&k.Settle, 10*time.Second)
 	orInt(&k.Limit, 60*time.Second)
 	return k
+}
+
+// slowestFlood is the least that a daemon must take of a flood in a second.
+const slowestFlood = 64 << 20
+
+// limit bounds one case: what has not happened by then never will.
+func (k Knobs) limit() time.Duration {
+	return k.Limit + k.Longest + time.Duration(k.Volume/slowestFlood)*time.Second
 }
 
 func orInt[T int | int64 | time.Duration](field *T, otherwise T) {
@@ -187,7 +185,7 @@ func play(ctx context.Context, p *probe, row Row, res *Result) {
 }
 
 func playCase(ctx context.Context, p *probe, c Case) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Knobs.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.Knobs.limit())
 	defer cancel()
 	if c.Do != nil {
 		return c.Do(ctx, p)

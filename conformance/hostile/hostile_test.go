@@ -31,7 +31,7 @@ func testMain(m *testing.M) int {
 	if !given {
 		// Rows mostly wait for the daemon's deadlines: they are played together
 		// whatever the number of cores.
-		if err := flag.Set("test.parallel", "12"); err != nil {
+		if err := flag.Set("test.parallel", "16"); err != nil {
 			panic(err)
 		}
 	}
@@ -106,6 +106,7 @@ func install(t *testing.T, url string) {
 // TestHostile plays every row, each against a process of its own, so that what
 // one row leaves behind is not taken for another's.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	for _, row := range Rows() {
 		t.Run(row.ID, func(t *testing.T) {
 			for _, id := range row.Requirements {

@@ -58,7 +58,7 @@ func startWatch(ctx context.Context, p *probe) *watch {
 // judge waits until the daemon holds no more than before and says what it still
 // holds when the wait is over, and what could not be seen.
 func (w *watch) judge(ctx context.Context, p *probe) (faults, unseen []string) {
-	ctx, cancel := context.WithTimeout(ctx, p.Knobs.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.Knobs.limit())
 	defer cancel()
 	if err := slotsBack(ctx, p); err != nil {
 		faults = append(faults, fmt.Sprintf("connection slots: %v", err))

@@ -237,7 +237,7 @@ func (p *probe) health(ctx context.Context) (*api.Health, error) {
 
 // alive fails unless health answers and a good request works.
 func (p *probe) alive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Knobs.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.Knobs.limit())
 	defer cancel()
 	if _, err := p.health(ctx); err != nil {
 		return err

@@ -299,3 +299,6 @@ func hugeID(ctx context.Context, p *probe) error {
 	}
 	return p.expect(ctx, "GET", execPath(id, ""), "", is(414, 431))
 }
+
+// zeros is a command that writes n bytes as fast as its reader takes them.
+func zeros(n int64) keys { return argv("/usr/bin/head", "-c", fmt.Sprint(n), "/dev/zero") }

@@ -140,7 +140,7 @@ func slowHookBodies(ctx context.Context, p *probe) error {
 // a window that holds little of them.
 func answersNotRead(ctx context.Context, p *probe) error {
 	id := p.id()
-	if err := p.start(ctx, id, argv("/usr/bin/head", "-c", fmt.Sprint(p.Knobs.HeadBytes), "/dev/zero")); err != nil {
+	if err := p.start(ctx, id, zeros(p.Knobs.HeadBytes)); err != nil {
 		return err
 	}
 	if _, err := p.follow(ctx, id, uint64(p.Knobs.HeadBytes)); err != nil {
