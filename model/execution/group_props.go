@@ -96,7 +96,7 @@ func rule(name, witness string, ids []uint16, when, then func(from Exec, a model
 func (g group) startProperties() []groupProperty {
 	starts := []uint16{ExecStart}
 	props := pair(model.Always("an id has one child while its record lives",
-		every(func(e Exec) bool { return e.Spawned <= 1 }), "EXEC-1", "EXEC-2", "EXEC-3"),
+		every(func(e Exec) bool { return e.Spawned <= 1 }), "EXEC-1", "EXEC-2"),
 		"a child is spawned", some(func(e Exec) bool { return e.Spawned > 0 }))
 	props = append(props, rule("a start of a known id is answered and changes nothing", "a start is retried after the exit", starts,
 		func(from Exec, _ model.Action, _ Exec) bool { return known(from) && from.Phase != Running },

@@ -83,8 +83,14 @@ func (g group) signalProperties() []groupProperty {
 		return props // a signal is part of the step that causes it there
 	}
 	always := func(Exec, model.Action, Exec) bool { return true }
-	props = append(props, rule("a signal is sent only where a live member is proved", "a group is signalled", signals, always,
-		func(from Exec, _ model.Action, _ Exec) bool { return live(from) }, "KILL-4", "KILL-9")...)
+	livePresent := func(from Exec, _ model.Action, _ Exec) bool { return live(from) }
+	props = append(props, rule("a signal is sent only where a live member is", "a group is signalled", signals, always, livePresent,
+		"KILL-4", "KILL-12")...)
+	if g.c.Members {
+		props = append(props, rule("a group whose leader was reaped is signalled only by the proof of a member",
+			"a group is signalled after its leader was reaped", signals,
+			func(from Exec, _ model.Action, _ Exec) bool { return from.Reaped }, livePresent, "KILL-9")...)
+	}
 	if g.c.Recycling {
 		props = append(props, pair(model.Always("no signal reaches a group that took over the number",
 			every(func(e Exec) bool { return e.StrangerHits == 0 }), "KILL-9", "KILL-12"),
