@@ -11,8 +11,8 @@ import (
 
 // statLine builds a line as the kernel prints it.
 func statLine(pid int, name string, state byte, ppid, pgrp, session, threads int, start uint64) string {
-	return fmt.Sprintf("%d (%s) %c %d %d %d 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 %d 0 %d 4096 1 18446744073709551615 1 1\n",
-		pid, name, state, ppid, pgrp, session, threads, start)
+	return fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 %d 0 %d 4096 1 18446744073709551615 1 1\n",
+		pid, name, string([]byte{state}), ppid, pgrp, session, threads, start)
 }
 
 // The fields are found behind any name that a process may give itself.
