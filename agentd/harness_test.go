@@ -267,6 +267,7 @@ func (d *daemon) dial() *peer {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(failsafe))
 	return &peer{Conn: c, t: d.t, br: bufio.NewReader(c)}
 }
 

@@ -28,7 +28,7 @@ type admission struct {
 	conns   map[*conn]struct{}
 	stopped bool
 	serial  uint64
-	changed chan struct{} // closed and replaced when a slot or a victim may be there
+	changed chan struct{} // made by a newcomer that waits, closed when a slot or a victim may be there
 	closed  chan struct{}
 	once    sync.Once
 }
@@ -36,7 +36,7 @@ type admission struct {
 func newAdmission(l net.Listener, lim limits.Limits, version string, debug func(string, ...any)) *admission {
 	return &admission{
 		Listener: l, limits: lim, version: version, debug: debug,
-		conns: map[*conn]struct{}{}, changed: make(chan struct{}), closed: make(chan struct{}),
+		conns: map[*conn]struct{}{}, closed: make(chan struct{}),
 	}
 }
 
@@ -62,8 +62,11 @@ func (a *admission) Accept() (net.Conn, error) {
 			a.mu.Unlock()
 			return c, nil
 		}
-		victim, changed := a.oldestWaitingLocked(), a.changed
-		if victim != nil {
+		victim := a.oldestWaitingLocked()
+		changed := make(chan struct{})
+		if victim == nil {
+			a.changed = changed
+		} else {
 			victim.evicted = true
 			delete(a.conns, victim)
 		}
@@ -107,8 +110,10 @@ func (a *admission) oldestWaitingLocked() *conn {
 
 // notifyLocked wakes a newcomer that waits for a slot or a victim.
 func (a *admission) notifyLocked() {
-	close(a.changed)
-	a.changed = make(chan struct{})
+	if a.changed != nil {
+		close(a.changed)
+		a.changed = nil
+	}
 }
 
 // Close stops accepting and closes the connections that wait for a header:

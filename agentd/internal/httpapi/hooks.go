@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"microvms/agentd/api"
@@ -24,7 +25,11 @@ func (s *Server) hook(a *answer, r *request, name string) {
 		}
 	}
 	kept := s.config.Boot.Observe(name, s.config.Clock.Now(), then)
-	s.log.Info("lifecycle hook received", "hook", name, "kept", kept)
+	level := slog.LevelInfo
+	if !kept {
+		level = slog.LevelDebug // spam from inside the VM must not fill the log either
+	}
+	s.log.Log(r.Context(), level, "lifecycle hook received", "hook", name, "kept", kept)
 
 	body, err := r.body.read(s.limits.HookBodyBytes, s.limits.HookBodyTimeout, 0)
 	switch {

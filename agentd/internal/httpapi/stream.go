@@ -44,7 +44,8 @@ func (s *Server) execStream(a *answer, r *request) {
 	a.WriteHeader(http.StatusOK)
 	a.record()
 	if err := s.follow(ctx, a, r, reader); err != nil {
-		// The body must not end as if the stream were complete.
+		// Cut: the body must not end as if the stream were complete.
+		s.log.Debug("stream ended before its exit event", "request", r.serial, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 }
