@@ -27,7 +27,7 @@ func newPlan[S comparable](ctx context.Context, s *Spec[S]) (*plan[S], error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan[S]{total: len(whole.Edges)}
+	p := &plan[S]{total: len(whole.Edges), skips: []Skipped{}}
 	if p.total == 0 {
 		return nil, errors.New("the model has no transitions, so nothing would be compared")
 	}
@@ -106,8 +106,8 @@ func (p *plan[S]) account(s *Spec[S], whole *model.StateGraph[S]) error {
 }
 
 // demonstrates lists the requirements that a transition shows: those of every
-// step property whose case the transition is, of every invariant whose case its
-// target is, and of every witness that it is. A property without a stated case
+// step property whose case the transition is, of every invariant whose case it
+// brings about, and of every witness that it is or brings about. A property without a stated case
 // speaks about everything, so it shows nothing in particular.
 func demonstrates[S comparable](m *model.Model[S], t Transition[S]) []string {
 	var ids []string
@@ -117,9 +117,9 @@ func demonstrates[S comparable](m *model.Model[S], t Transition[S]) []string {
 		case model.KindStep:
 			shown = p.StepAntecedent != nil && p.StepAntecedent(t.From, t.Action, t.To)
 		case model.KindAlways:
-			shown = p.Antecedent != nil && p.Antecedent(t.To)
+			shown = p.Antecedent != nil && p.Antecedent(t.To) && !p.Antecedent(t.From)
 		case model.KindSometimes:
-			shown = p.State(t.To)
+			shown = p.State(t.To) && !p.State(t.From)
 		case model.KindSometimesStep:
 			shown = p.Step(t.From, t.Action, t.To)
 		}

@@ -239,5 +239,5 @@ func cutProperty() property {
 			return true
 		}
 		return from == to
-	}, "AGENTD-3").WhenStep(cut)
+	}, "EXEC-35").WhenStep(cut)
 }
