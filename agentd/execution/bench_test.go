@@ -135,9 +135,13 @@ func BenchmarkThousandStarts(b *testing.B) {
 // of it the reader lost to gaps.
 func BenchmarkOutput(b *testing.B) {
 	const size = 256 << 20
-	for _, readers := range []int{0, 1, 4} {
-		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
-			r := New(Config{Capture: Capture{HeadBytes: -1}})
+	for _, c := range []struct {
+		readers int
+		pace    *Pace
+	}{{0, nil}, {1, nil}, {4, nil}, {1, DefaultPace()}, {4, DefaultPace()}} {
+		readers := c.readers
+		b.Run(fmt.Sprintf("readers=%d/paced=%v", readers, c.pace != nil), func(b *testing.B) {
+			r := New(Config{Capture: Capture{HeadBytes: -1}, Pace: c.pace})
 			defer r.Close(context.Background())
 			b.SetBytes(size)
 			b.ReportAllocs()

@@ -145,6 +145,7 @@ type Config struct {
 	RegisterRefusals bool          // a refused spawn stays as an exited record; false for wire v1
 	KillOnClose      bool          // Close sends the kill plan's last signal to every running group
 	Admission        Admission     // nil: none
+	Pace             *Pace         // nil: output never waits for a reader
 	OOMScoreAdj      *OOMScoreAdj  // nil: the score is left alone
 }
 

@@ -89,7 +89,9 @@ type Exec struct {
 	phase       Phase
 	store       store
 	result      Result
-	readers     []*Reader // those that wait for an event
+	readers     []*Reader     // those that wait for an event
+	attached    []*Reader     // all of them; only with a Pace
+	progress    chan struct{} // closed when a reader took bytes; nil: nobody waits for it
 	nextReader  uint64
 	open        int // pipes that have not ended
 	drained     chan struct{}

@@ -67,6 +67,7 @@ func (e *Exec) publish(s Stream, p []byte) {
 			return
 		}
 	}
+	e.pace(len(p))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.phase != PhaseRunning {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"time"
 
 	"microvms/agentd/trace"
 )
@@ -47,6 +48,7 @@ type Reader struct {
 	waiting bool // in e.readers
 	ended   bool // the exit was handed out
 	closed  bool
+	credit  time.Duration // see Pace
 }
 
 // Subscribe attaches a reader at offset. What the ring holds from there on and
@@ -70,6 +72,7 @@ func (e *Exec) SubscribeContext(ctx context.Context, offset uint64) (*Reader, er
 	defer e.mu.Unlock()
 	e.nextReader++ // OUT-9: one step, under the lock of every publication
 	r := &Reader{e: e, serial: e.nextReader, wake: make(chan struct{}, 1), cursor: offset}
+	e.attachLocked(r)
 	r.noteLocked(ctx, trace.StreamAttach, trace.Attr{Key: "offset", Value: int64(offset)})
 	return r, nil
 }
@@ -199,6 +202,7 @@ func (r *Reader) takeLocked(ctx context.Context, kind EventKind) StreamEvent {
 		var n int
 		n, ev.Stream = ring.read(r.buf, r.cursor, r.at)
 		ev.Data, ev.To = r.buf[:n], r.cursor+uint64(n)
+		r.earnLocked(n)
 	case Exit:
 		ev.Offset, ev.To = ring.total, ring.total
 		res := e.result
@@ -229,6 +233,8 @@ func (r *Reader) Close() {
 	}
 	r.closed = true
 	r.unwaitLocked()
+	e.attached = slices.DeleteFunc(e.attached, func(a *Reader) bool { return a == r })
+	e.progressLocked()
 	select {
 	case r.wake <- struct{}{}:
 	default:
