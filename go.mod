@@ -8,6 +8,7 @@ require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/bahlo/generic-list-go v0.2.0 // indirect
 	github.com/buger/jsonparser v1.1.2 // indirect
+	github.com/cockroachdb/apd/v3 v3.2.3 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/flynn/noise v1.1.0 // indirect
 	github.com/go-chi/chi/v5 v5.5.0 // indirect
