@@ -72,13 +72,12 @@ func TestDrainBounds(t *testing.T) {
 		{"broken chunks", "Transfer-Encoding: chunked\r\n\r\nzz\r\n", false},
 	} {
 		p := d.dial()
-		p.SetDeadline(time.Now().Add(failsafe))
 		go p.send(refused + c.rest)
 		if r := p.read("POST"); r.status != 401 || r.close != c.announced {
 			t.Errorf("%s: %v, want 401 (close announced: %v)", c.name, r, c.announced)
 		}
 		if got := p.ended(); got != "" {
-			t.Errorf("%s: the connection lives and sends %.40q", c.name, got)
+			t.Errorf("%s: after the refusal comes %.40q", c.name, got)
 		}
 	}
 }
@@ -90,7 +89,6 @@ func TestRefusalReachesAnUploader(t *testing.T) {
 	d := booted(t, nil)
 	for _, head := range []string{"Content-Length: 1073741824\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"} {
 		p := d.dial()
-		p.SetDeadline(time.Now().Add(failsafe))
 		go func() {
 			p.send(refused + head)
 			piece := strings.Repeat("x", 1<<20)
@@ -117,7 +115,8 @@ func TestRefusalReachesAnUploader(t *testing.T) {
 // the body is wanted.
 func TestExpectContinue(t *testing.T) {
 	t.Attr("requirement", "XPORT-15")
-	d := booted(t, func(c *agentd.Config) { c.Limits.MaxBodyBytes = 1000 })
+	// A drain would wait for the body until the failsafe.
+	d := booted(t, func(c *agentd.Config) { c.Limits.MaxBodyBytes, c.Limits.DrainTimeout = 1000, time.Hour })
 	good := "POST /v1/exec/start HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
 		head   string

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -51,6 +52,8 @@ func start(t *testing.T, edit func(*agentd.Config)) *daemon {
 		PasswdPath: filepath.Join(t.TempDir(), "passwd"), // absent: an empty file
 		Limits: agentd.Limits{
 			OutputLinger: 2 * time.Second, KillGrace: 2 * time.Second, ScanInterval: time.Millisecond,
+			// A connection that a test sees closed was not closed for being idle.
+			HeaderTimeout: time.Hour,
 		},
 	}
 	if edit != nil {
@@ -290,10 +293,13 @@ func (p *peer) read(method string) reply {
 }
 
 // ended waits for the daemon to close the connection and returns what it sent
-// before.
+// before. A connection that stays open fails the test.
 func (p *peer) ended() string {
 	p.t.Helper()
-	data, _ := io.ReadAll(p.br)
+	data, err := io.ReadAll(p.br)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		p.t.Errorf("the connection stays open after %.80q", data)
+	}
 	return string(data)
 }
 
