@@ -40,3 +40,43 @@ func benchmarkCheck(b *testing.B, m Model[packed], o Options, distinct, states u
 	b.ReportMetric(float64(b.N)*float64(states)/seconds/1e6, "Mstates/s")
 	b.ReportMetric(float64(peak)/float64(distinct), "B/state")
 }
+
+// BenchmarkLiveness compares a run that judges a leads-to under fairness with
+// the safety run on the same graph: the target is twice the time at most.
+func BenchmarkLiveness(b *testing.B) {
+	for _, live := range []bool{false, true} {
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("live=%t/workers=%d", live, workers), func(b *testing.B) {
+				m := twoPhase(8)
+				if live {
+					m.Fairness = []Fairness{Weak("the manager decides", tmCommit, tmAbort), Weak("managers hear", rmRcvAbortMsg, rmRcvCommitMsg)}
+					m.Properties = append(m.Properties, LeadsTo("a decision is heard", func(s packed) bool { return s.d != 0 },
+						func(s packed) bool { return s.a&0xaaaa == 0xaaaa && (s.a&0x5555 == 0 || s.a&0x5555 == 0x5555) }))
+				}
+				benchmarkCheck(b, m, Options{Workers: workers}, 1745408, 18507778)
+			})
+		}
+	}
+}
+
+// BenchmarkSymmetry is the exact orbit count of ten managers; the target is 50 ms.
+func BenchmarkSymmetry(b *testing.B) {
+	m := symmetricTwoPhase(10)
+	for b.Loop() {
+		r, err := Check(context.Background(), m, Options{})
+		if err != nil || r.Distinct != 3300 {
+			b.Fatal(r, err)
+		}
+	}
+}
+
+// BenchmarkTiny is the cost of a whole check of a model with a handful of states.
+func BenchmarkTiny(b *testing.B) {
+	m := counterModel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Check(context.Background(), m, Options{Workers: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -50,14 +50,18 @@ func (p *Path) WriteJSON(w io.Writer) error {
 
 // WriteITF writes the path in Apalache's Informal Trace Format (its ADR 15), which trace viewers
 // read. Fields are strings, except those that are integers or booleans; the
-// action is the variable "action".
+// action is the variable "action" ("action_taken" when the state has a field of that name).
 func (p *Path) WriteITF(w io.Writer, name string) error {
 	b := bufio.NewWriter(w)
-	vars := []string{"action"}
-	if len(p.Steps) > 0 {
-		for _, f := range p.Steps[0].State {
-			vars = append(vars, f.Name)
+	action := "action"
+	for _, f := range p.Steps[0].State {
+		if f.Name == action {
+			action = "action_taken"
 		}
+	}
+	vars := []string{action}
+	for _, f := range p.Steps[0].State {
+		vars = append(vars, f.Name)
 	}
 	fmt.Fprintf(b, "{\n  \"#meta\": {\"format\": \"ITF\", \"format-description\": \"https://apalache.informal.systems/docs/adr/015adr-trace.html\", \"source\": %s},\n", jsonString(name))
 	fmt.Fprintf(b, "  \"vars\": [")
@@ -73,7 +77,7 @@ func (p *Path) WriteITF(w io.Writer, name string) error {
 	}
 	b.WriteString("  \"states\": [\n")
 	for i, st := range p.Steps {
-		fmt.Fprintf(b, "    {\"#meta\": {\"index\": %d}, \"action\": %s", i, jsonString(st.Action))
+		fmt.Fprintf(b, "    {\"#meta\": {\"index\": %d}, %s: %s", i, jsonString(action), jsonString(st.Action))
 		for _, f := range st.State {
 			fmt.Fprintf(b, ", %s: %s", jsonString(f.Name), itfValue(f.Value))
 		}

@@ -129,6 +129,11 @@ func TestModelsAreRefused(t *testing.T) {
 			m.Symmetry = &Symmetry[counter]{Canonical: func(s counter) counter { return s }}
 		}, "at least one generator"},
 		{"fairness without Match", func(m *Model[counter]) { m.Fairness = []Fairness{{Name: "f"}} }, "has no Match"},
+		{"too many liveness properties", func(m *Model[counter]) {
+			for i := range 33 {
+				m.Properties = append(m.Properties, Eventually(itoa(uint64(i)), holds))
+			}
+		}, "the most is 32"},
 		{"too many assumptions", func(m *Model[counter]) { m.Fairness = make([]Fairness, 65) }, "the most is 64"},
 	}
 	for _, tt := range tests {

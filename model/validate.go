@@ -30,6 +30,9 @@ func validate[S comparable](m *Model[S]) error {
 	if len(m.Fairness) > maxFairness {
 		return refuse(m.Name, "%d fairness assumptions, the most is %d; let one Match select several actions", len(m.Fairness), maxFairness)
 	}
+	if n := liveProperties(m); n > maxLive {
+		return refuse(m.Name, "%d liveness properties, the most is %d; split them over two configurations", n, maxLive)
+	}
 	for _, f := range m.Fairness {
 		if f.Match == nil {
 			return refuse(m.Name, "fairness %q has no Match; use Weak or Strong", f.Name)
@@ -56,6 +59,15 @@ func validate[S comparable](m *Model[S]) error {
 	return validateProperties(m)
 }
 
+func liveProperties[S comparable](m *Model[S]) (n int) {
+	for _, p := range m.Properties {
+		if p.Kind == KindEventually || p.Kind == KindLeadsTo {
+			n++
+		}
+	}
+	return n
+}
+
 func validateProperties[S comparable](m *Model[S]) error {
 	kinds := map[string]Kind{}
 	for i, p := range m.Properties {
@@ -78,7 +90,7 @@ func validateProperties[S comparable](m *Model[S]) error {
 		if !ok {
 			return refuse(m.Name, "property %q sets other functions than its kind %q has; use the constructors", p.Name, p.Kind)
 		}
-		if p.Name == deadlockName && m.CheckDeadlock {
+		if p.Name == deadlockName && (m.CheckDeadlock || m.Terminal != nil) {
 			return refuse(m.Name, "the name %q belongs to the deadlock check; rename the property", deadlockName)
 		}
 	}

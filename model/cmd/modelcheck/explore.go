@@ -119,6 +119,7 @@ func writeGraph(env environment, t target, o model.Options, format string) (int,
 type coverCommand struct {
 	Model  string `arg:"" name:"model[:config]" help:"What to cover."`
 	Config string `short:"c" placeholder:"NAME" help:"The configuration, as an alternative to MODEL:CONFIG."`
+	Length int    `short:"l" default:"100" help:"Extend no path beyond this many steps."`
 	Format string `short:"f" enum:"text,json" default:"text" help:"How paths are printed: ${enum}."`
 	bounds
 }
@@ -128,6 +129,10 @@ func (c *coverCommand) run(env environment) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
+	if c.Length < 1 {
+		return exitUsage, usage("--length takes a number from 1")
+	}
+	o.WalkLength = c.Length
 	r, err := t.c.Cover(env.ctx, o)
 	if err != nil {
 		return codeOf(err), err
