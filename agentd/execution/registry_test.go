@@ -18,7 +18,7 @@ import (
 )
 
 // TestMain serves as the helper child too: the test binary starts itself with
-// a verb in the environment (helper_test.go).
+// a verb in the environment (child_test.go).
 func TestMain(m *testing.M) {
 	if verb := os.Getenv("EXECUTION_HELPER"); verb != "" {
 		os.Exit(helper(verb))
