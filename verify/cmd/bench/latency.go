@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"regexp"
 	"time"
 )
@@ -25,7 +26,8 @@ type bench struct {
 	w      *workshop
 	daemon *daemon
 	peer   *process
-	http   *http.Client // to the peer
+	limit  *process     // daemon/http, nil without a folder of peers
+	http   *http.Client // to the peers
 }
 
 func daemonExperiments(w *workshop) []experiment {
@@ -33,12 +35,12 @@ func daemonExperiments(w *workshop) []experiment {
 	return []experiment{
 		{name: "daemon exec of true", setup: b.setup, round: b.execTrue, figures: []figure{
 			{"daemon", trueName, "ms", "os/exec with own pipes + one HTTP round trip", atMost(1.3)},
-			{"daemon", trueLimitName, "ms", "daemon/exec (Setsid, own pipes) + daemon/http (echo)", atMost(1.3)},
+			{"daemon", trueLimitName, "ms", "daemon/exec (Setsid, own pipes) + one round trip to daemon/http", atMost(1.3)},
 			{"daemon", trueTailName, "ms", "its own p50", atMost(3)},
 		}},
 		{name: "daemon health", setup: b.setup, round: b.health, figures: []figure{
 			{"daemon", healthName, "µs", "a bare net/http handler in a process of its own", atMost(1.5)},
-			{"daemon", healthLimit, "µs", "daemon/http (client and server in one process)", atMost(1.5)},
+			{"daemon", healthLimit, "µs", "daemon/http in a process of its own", atMost(1.5)},
 			{"daemon", healthTailName, "µs", "its own p50", target{}},
 		}},
 		b.streamExperiment(),
@@ -59,10 +61,8 @@ func (b *bench) setup(ctx context.Context) error {
 		return err
 	}
 	b.w.atEnd(d.stop)
-	for _, name := range []string{"daemon/exec", "daemon/http", "daemon/pipe"} {
-		if _, err := b.w.limit(ctx, name); err != nil && !errors.Is(err, errNoPeer) {
-			return err
-		}
+	if err := b.setupLimits(ctx); err != nil {
+		return err
 	}
 	p, err := startPeer(ctx)
 	if err != nil {
@@ -73,7 +73,37 @@ func (b *bench) setup(ctx context.Context) error {
 	return nil
 }
 
-const trueProgram = "/bin/true"
+// setupLimits builds the limit programs and starts the one that serves.
+func (b *bench) setupLimits(ctx context.Context) error {
+	if b.w.peers == "" {
+		return nil
+	}
+	for _, name := range []string{"daemon/exec", "daemon/pipe"} {
+		if _, err := b.w.limit(ctx, name); err != nil {
+			return err
+		}
+	}
+	program, err := b.w.limit(ctx, "daemon/http")
+	if err != nil {
+		return err
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	p, err := startListener(ctx, exec.Command(program, "-serve", addr), addr)
+	if err != nil {
+		return err
+	}
+	b.w.atEnd(p.stop)
+	b.limit = p
+	return nil
+}
+
+const (
+	trueProgram = "/bin/true"
+	limitHealth = "/v1/health" // of the limit program
+)
 
 // execTrue measures in blocks, so that ours and the peers share the minute.
 func (b *bench) execTrue(ctx context.Context, r *round) error {
@@ -144,17 +174,19 @@ func (b *bench) roundTrip(ctx context.Context) error {
 	return err
 }
 
-// limitExec returns the seconds of one spawn and one round trip by the limit
-// programs, 0 when there are none.
+// limitExec returns the seconds of one spawn by the limit program and one round
+// trip to the other, 0 when there are none.
 func (b *bench) limitExec(ctx context.Context, r *round) (seconds, others float64, err error) {
-	for _, p := range []struct{ name, line string }{{"daemon/exec", "os/exec Setsid, 2 os.Pipe, own readers"}, {"daemon/http", "POST 256B echo keep-alive"}} {
-		s, o, err := b.limitP50(ctx, r, p.name, p.line)
-		if err != nil || s == 0 {
-			return 0, 0, err
-		}
-		seconds, others = seconds+s, max(others, o)
+	seconds, others, err = b.limitP50(ctx, r, "daemon/exec", "os/exec Setsid, 2 os.Pipe, own readers")
+	if err != nil || seconds == 0 {
+		return 0, 0, err
 	}
-	return seconds, others, nil
+	var trips []float64
+	othersThen, err := r.span(func() (err error) {
+		trips, err = b.getBlock(ctx, b.http, b.limit.addr, limitHealth, nil, 4*b.w.size.calls)
+		return err
+	})
+	return seconds + percentile(trips, 0.5), max(others, othersThen), err
 }
 
 // limitP50 runs a limit program and returns one of its medians, 0 when no
@@ -189,19 +221,20 @@ func limitMedian(out, line string) (float64, error) {
 }
 
 func (b *bench) health(ctx context.Context, r *round) error {
-	var ours, bare []float64
+	var ours, bare, limit []float64
 	block := max(1, 2*b.w.size.calls)
 	others, err := r.span(func() error {
 		for range 4 {
-			err := r.inTurns(
-				func() (err error) {
-					ours, err = b.getBlock(ctx, b.daemon.http, b.daemon.addr, "/v1/health", ours, block)
-					return err
-				},
-				func() (err error) {
-					bare, err = b.getBlock(ctx, b.http, b.peer.addr, peerHealth, bare, block)
-					return err
-				})
+			err := r.inTurns(func() (err error) {
+				ours, err = b.getBlock(ctx, b.daemon.http, b.daemon.addr, "/v1/health", ours, block)
+				return err
+			}, func() (err error) {
+				bare, err = b.getBlock(ctx, b.http, b.peer.addr, peerHealth, bare, block)
+				if err == nil && b.limit != nil {
+					limit, err = b.getBlock(ctx, b.http, b.limit.addr, limitHealth, limit, block)
+				}
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -214,9 +247,12 @@ func (b *bench) health(ctx context.Context, r *round) error {
 	p50, p99 := percentile(ours, 0.5)*1e6, percentile(ours, 0.99)*1e6
 	r.add(healthName, p50, percentile(bare, 0.5)*1e6, others)
 	r.add(healthTailName, p99, p50, others)
-	limit, othersThen, err := b.limitP50(ctx, r, "daemon/http", "GET health keep-alive (1 conn)")
-	r.add(healthLimit, p50, limit*1e6, max(others, othersThen))
-	return err
+	limitP50 := 0.0
+	if len(limit) > 0 {
+		limitP50 = percentile(limit, 0.5) * 1e6
+	}
+	r.add(healthLimit, p50, limitP50, others)
+	return nil
 }
 
 func (b *bench) getBlock(ctx context.Context, c *http.Client, addr, path string, spans []float64, n int) ([]float64, error) {

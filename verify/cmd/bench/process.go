@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -46,6 +47,40 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, address func(line string) 
 	}
 	go io.Copy(io.Discard, lines) // until the program ends; nobody waits for it then
 	return p, nil
+}
+
+// freeAddress returns a loopback address that nothing listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// startListener runs a program that listens on an address it was given, and
+// waits until it does.
+func startListener(ctx context.Context, cmd *exec.Cmd, addr string) (*process, error) {
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start %q: %w", cmd.Path, err)
+	}
+	theseProcesses.add(cmd.Process.Pid)
+	p := &process{cmd: cmd, addr: addr}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return p, c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			p.stop()
+			return nil, fmt.Errorf("%q does not listen on %s: %w", cmd.Path, addr, err)
+		case <-time.After(10 * time.Millisecond): // it tells nobody when it is ready
+		}
+	}
 }
 
 // stop ends the process and waits for it.

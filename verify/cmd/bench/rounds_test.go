@@ -166,24 +166,3 @@ func TestUsage(t *testing.T) {
 		t.Errorf("outside of the repository: %d, %q", code, stderr.String())
 	}
 }
-
-// TestMeasuresTheDaemon runs the command on the real daemon with little work.
-func TestMeasuresTheDaemon(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	code := run(context.Background(), []string{"--root", "../../..", "--quick", "--rounds", "2", "--json", "--only", "daemon/(exec of true|health|stream|poll|1,000)"}, &stdout, &stderr)
-	if code != exitMeasured {
-		t.Fatalf("exit code %d\n%s", code, stderr.String())
-	}
-	var all struct{ Figures []jsonFigure }
-	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
-	if len(all.Figures) != 12 {
-		t.Errorf("%d figures, want 12", len(all.Figures))
-	}
-	for _, f := range all.Figures {
-		if len(f.Rounds) != 2 || f.Ours <= 0 {
-			t.Errorf("%s: ours %v in %d rounds", f.Name, f.Ours, len(f.Rounds))
-		}
-	}
-}
