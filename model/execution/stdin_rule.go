@@ -36,7 +36,8 @@ func (i stdin) outside(s StdinState, out []stdinStep) []stdinStep {
 			}
 			continue
 		}
-		if s.Requests >= i.c.Requests {
+		// Writers are interchangeable, so they are numbered in the order of their first requests.
+		if s.Requests >= i.c.Requests || w > 0 && s.Writer[w-1].Request == 0 && s.Requests == 0 {
 			continue
 		}
 		for units := uint8(0); units <= i.c.Units; units++ {
