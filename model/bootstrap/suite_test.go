@@ -65,17 +65,6 @@ func TestGoldenRecord(t *testing.T) {
 			}
 		})
 	}
-	for d := Specified + 1; d < deviations; d++ {
-		c := Sequential()
-		c.Deviation = d
-		r, err := model.Check(t.Context(), NewAtomic(c), model.Options{Workers: 2})
-		if err != nil {
-			t.Fatalf("atomic form of %s: %v", d.Name(), err)
-		}
-		for name := range found(r).Violated {
-			broken[name] = true
-		}
-	}
 	for _, name := range publishedOnly {
 		if !stated[name] || broken[name] {
 			t.Errorf("property %q is listed as violated by no deviation, but is not stated, or is violated", name)
@@ -96,28 +85,29 @@ func writeGolden(t *testing.T, reports map[string]*model.Report) {
 		if strings.HasPrefix(c.Name(), "m1-") {
 			continue // the publication's numbers are not ours to rewrite
 		}
+		if strings.HasPrefix(c.Name(), Sequential().Name+"-") {
+			continue // below, with those that are new
+		}
 		sentence := c.Expect().Deviation
 		if sentence == "" {
 			sentence = "the specified rule"
 		}
 		parts = append(parts, formatGolden(c.Name(), sentence, found(reports[c.Name()])))
 	}
+	for d := Specified + 1; d < deviations; d++ {
+		c := d.atomic()
+		r, err := model.Check(t.Context(), NewAtomic(c), model.Options{})
+		if err != nil {
+			t.Fatalf("atomic form of %s: %v", d.Name(), err)
+		}
+		if e := found(r); len(e.Violated) > 0 {
+			parts = append(parts, formatGolden(c.Name, d.String(), e))
+		}
+	}
 	if err := os.WriteFile(goldenFile, []byte(strings.Join(parts, "\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Fatal("golden record rewritten: read the difference, then run the test again")
-}
-
-// publishedOnly lists the properties of the published model that only its own
-// audit variables could break. The interleaved form, and the execution models,
-// state the same rules over what was done, and plant the faults.
-var publishedOnly = []string{
-	"an installed token is never replaced",
-	"an accepted hook brought the installed token",
-	"a control request before bootstrap is unavailable",
-	"output is never released without an acknowledgement",
-	"an entry was spawned once",
-	"no two entries share an id",
 }
 
 // TestGoldenRecordIsStrict checks that the record notices one state more, one
