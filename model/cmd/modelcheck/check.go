@@ -4,19 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"microvms/model"
 )
 
 type checkCommand struct {
-	Model  string `arg:"" optional:"" name:"model[:config]" help:"What to check; all configurations of the model when none is named."`
-	Config string `short:"c" placeholder:"NAME" help:"The configuration, as an alternative to MODEL:CONFIG."`
-	All    bool   `short:"a" help:"Check all configurations of all models, each against what it is expected to find."`
-	DFS    bool   `name:"dfs" help:"Search depth-first, with one worker: counterexamples are not shortest, liveness is not judged."`
-	First  bool   `name:"stop-at-first" help:"Stop after the level of the first violation."`
-	JSON   bool   `name:"json" help:"Print one JSON object a configuration."`
-	Format string `enum:"text,json,itf" default:"text" help:"How counterexamples are printed: ${enum}."`
+	Model  string   `arg:"" optional:"" name:"model[:config]" help:"What to check; all configurations of the model when none is named."`
+	Config string   `short:"c" placeholder:"NAME" help:"The configuration, as an alternative to MODEL:CONFIG."`
+	All    bool     `short:"a" help:"Check all configurations of all models, each against what it is expected to find."`
+	Except []string `placeholder:"MODEL,…" help:"With --all: leave these models out."`
+	DFS    bool     `name:"dfs" help:"Search depth-first, with one worker: counterexamples are not shortest, liveness is not judged."`
+	First  bool     `name:"stop-at-first" help:"Stop after the level of the first violation."`
+	JSON   bool     `name:"json" help:"Print one JSON object a configuration."`
+	Format string   `enum:"text,json,itf" default:"text" help:"How counterexamples are printed: ${enum}."`
 	bounds
 }
 
@@ -79,6 +81,9 @@ func (c *checkCommand) run(env environment) (int, error) {
 
 func (c *checkCommand) targets(suites []model.Suite) ([]target, error) {
 	if !c.All {
+		if len(c.Except) > 0 {
+			return nil, usage("--except leaves models out of --all; there is none to leave out")
+		}
 		if c.Model == "" {
 			return nil, usage("name a model (\"modelcheck list\" shows them), or pass --all")
 		}
@@ -87,8 +92,16 @@ func (c *checkCommand) targets(suites []model.Suite) ([]target, error) {
 	if c.Model != "" {
 		return nil, usage("--all checks every model; leave %q out, or drop --all", c.Model)
 	}
+	for _, name := range c.Except {
+		if !slices.ContainsFunc(suites, func(s model.Suite) bool { return s.Name == name }) {
+			return nil, usage("--except %q: no such model (\"modelcheck list\" shows them)", name)
+		}
+	}
 	var all []target
 	for _, s := range suites {
+		if slices.Contains(c.Except, s.Name) {
+			continue
+		}
 		for _, k := range s.Cases {
 			all = append(all, target{s, k})
 		}
