@@ -87,3 +87,102 @@ var groupDeviationName = [groupDeviations]string{
 	ResultAfterAck: "result-after-ack", DeadlineMarksOnly: "deadline-marks-only", SharedGroup: "shared-group",
 	SignalTree: "signal-tree", StartsDeadlock: "starts-deadlock", PowerOffEarly: "power-off-early",
 }
+
+// OutputConfigs returns every configuration of the output model.
+func OutputConfigs() []OutputConfig {
+	all := []OutputConfig{outputWhole, outputReaders}
+	all = append(all, OutputReplays()...)
+	for d := OutputSpecified + 1; d < outputDeviations; d++ {
+		c := outputFaulty
+		if d == SharedCursor {
+			c.Readers, c.Liveness = 2, false // a second reader multiplies the space
+		}
+		c.Name, c.Deviation = "output-deviation-"+outputDeviationName[d], d
+		all = append(all, c)
+	}
+	return all
+}
+
+func (c OutputConfig) sentence() string {
+	if c.Deviation != OutputSpecified {
+		return outputDeviationText[c.Deviation]
+	}
+	return outputSentences[c.Name]
+}
+
+var outputSentences = map[string]string{
+	"output-whole":         "one reader of six units with a ring of two, a survivor that goes on writing, cuts, polls and an ack",
+	"output-readers":       "two readers of four units with a ring of two, cut and attached again at every point",
+	"output-replay-binary": "two readers that attach at every point while nothing holds the daemon back",
+	"output-replay-cut":    "one reader that is cut and resumes at every point while nothing holds the daemon back",
+	"output-replay-gate":   "two readers with every publication and every event held until it is let go",
+	"output-replay-linger": "one reader and a survivor that writes during and after the linger",
+}
+
+// The specified configurations. The bounds: with a ring of two units, four
+// show a reader that falls behind by one ring; six show it twice.
+var (
+	outputWhole = OutputConfig{
+		Name: "output-whole", Units: 6, Ring: 2, Head: 1, Unread: 2, Readers: 1, Offsets: []uint8{0, 1, 3, 6},
+		Holder: true, Acks: true, Polls: true, Cuts: true, Liveness: true,
+	}
+	outputReaders = OutputConfig{
+		Name: "output-readers", Units: 4, Ring: 2, Head: 1, Unread: 2, Readers: 2, Offsets: []uint8{0, 1, 3}, Cuts: true,
+	}
+	outputFaulty = OutputConfig{
+		Name: "output-faulty", Units: 4, Ring: 2, Head: 1, Unread: 2, Readers: 1, Offsets: []uint8{0, 3},
+		Holder: true, Acks: true, Polls: true, Cuts: true, Liveness: true,
+	}
+)
+
+// OutputReplays returns the configurations whose whole graphs are driven on the
+// real daemon.
+func OutputReplays() []OutputConfig {
+	return []OutputConfig{
+		{Name: "output-replay-binary", Units: 3, Ring: 1, Head: 1, Unread: 1, Readers: 2, Offsets: []uint8{0, 2}, Acks: true, Settled: true},
+		{Name: "output-replay-cut", Units: 4, Ring: 2, Head: 1, Unread: 1, Readers: 1, Offsets: []uint8{0, 3}, Acks: true, Polls: true, Cuts: true, Settled: true},
+		{Name: "output-replay-gate", Units: 3, Ring: 1, Head: 1, Unread: 1, Readers: 2, Offsets: []uint8{0}},
+		{Name: "output-replay-linger", Units: 3, Ring: 2, Head: 1, Unread: 1, Readers: 1, Offsets: []uint8{0}, Holder: true, Polls: true, Cuts: true, Settled: true},
+	}
+}
+
+// StdinConfigs returns every configuration of the stdin model.
+func StdinConfigs() []StdinConfig {
+	all := []StdinConfig{stdinWhole}
+	all = append(all, StdinReplays()...)
+	for d := StdinSpecified + 1; d < stdinDeviations; d++ {
+		c := stdinWhole
+		c.Name, c.Deviation = "stdin-deviation-"+stdinDeviationName[d], d
+		all = append(all, c)
+	}
+	return all
+}
+
+func (c StdinConfig) sentence() string {
+	if c.Deviation != StdinSpecified {
+		return stdinDeviationText[c.Deviation]
+	}
+	return stdinSentences[c.Name]
+}
+
+var stdinSentences = map[string]string{
+	"stdin-whole":         "two writers, three requests of up to two units, a pipe of two units, ends of file, stalls, an exec with and one without stdin",
+	"stdin-replay-binary": "requests that never fill the pipe",
+	"stdin-replay-clock":  "requests that stall and time out, and a second writer that waits for its turn",
+}
+
+// The specified configuration. The bounds: with a pipe of two units, a request
+// of two stalls whole, in its middle, or not at all; the third request meets
+// what the first two left.
+var stdinWhole = StdinConfig{
+	Name: "stdin-whole", Writers: 2, Requests: 3, Units: 2, Pipe: 2, Ends: true, Refused: true, Time: true, Liveness: true,
+}
+
+// StdinReplays returns the configurations whose whole graphs are driven on the
+// real daemon.
+func StdinReplays() []StdinConfig {
+	return []StdinConfig{
+		{Name: "stdin-replay-binary", Writers: 1, Requests: 2, Units: 1, Pipe: 2, Ends: true, Refused: true, Settled: true},
+		{Name: "stdin-replay-clock", Writers: 2, Requests: 2, Units: 2, Pipe: 1, Ends: true, Time: true, Settled: true},
+	}
+}
