@@ -122,12 +122,12 @@ func look(pid int) usage {
 			u.peak = n << 10
 		}
 	}
-	u.children = len(childrenOf(pid))
+	u.children = countChildren(pid)
 	return u
 }
 
-// childrenOf lists the children of a process, zombies included.
-func childrenOf(pid int) (children []int) {
+// countChildren counts the children of a process, zombies included.
+func countChildren(pid int) (n int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
 	for _, path := range stats {
 		data, err := os.ReadFile(path)
@@ -136,11 +136,10 @@ func childrenOf(pid int) (children []int) {
 		}
 		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
-			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			children = append(children, child)
+			n++
 		}
 	}
-	return children
+	return n
 }
 
 // slotsBack fails unless the daemon serves as many streams at once as it admits

@@ -63,7 +63,6 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	closed bool // the daemon announced the close
 }
 
 func (r *reply) String() string {
@@ -133,7 +132,7 @@ func (p *probe) call(ctx context.Context, method, path, body string) (*reply, er
 func readReply(resp *http.Response) (*reply, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	r := &reply{resp.StatusCode, resp.Header, body, resp.Close}
+	r := &reply{resp.StatusCode, resp.Header, body}
 	if err != nil {
 		return r, fmt.Errorf("answer with status %d was cut after %d bytes: %w", r.status, len(body), err)
 	}
