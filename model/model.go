@@ -8,7 +8,22 @@
 //
 // The search is breadth-first and parallel, and everything it reports (states,
 // distinct states, depth, action counts, counterexamples) is the same for any
-// number of workers and in any process.
+// number of workers and in any process: a state's number is its place in the
+// order of a sequential search, and ties break by the order of Next.
+//
+// [Check] judges a model, [Simulate] samples one that is too large, [Explore]
+// returns its graph and [CoverPaths] paths that take every transition of it.
+// [NewCase] and [Suite] put a configuration, with what a check must find, into
+// the catalogue that the command modelcheck works on.
+//
+// A verdict of Holds means that the whole space was explored, every witness
+// (Sometimes) was reached, every action fired and no property was vacuous. A
+// bound that is reached makes it Inconclusive. States are told apart by 64-bit
+// fingerprints; the report says how many collisions to expect, and Options.Exact
+// does without them.
+//
+// Liveness (Eventually, LeadsTo) has the meaning of TLA+: a behaviour may stop in
+// any state unless an assumption of [Fairness] makes it go on.
 package model
 
 import "fmt"
