@@ -24,6 +24,7 @@ func groupReplay(t *testing.T, name string) execution.GroupConfig {
 func TestExecPairBinary(t *testing.T) {
 	claim(t, "EXEC-1", "EXEC-2", "EXEC-16", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25", "EXEC-26",
 		"EXEC-30", "EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-12", "KILL-13", "PROC-2", "PROC-3")
+	t.Parallel()
 	judge(t, ExecGroup(groupReplay(t, "group-replay-binary-pair"), "binary", execAsBinary(t)))
 }
 
@@ -32,6 +33,7 @@ func TestExecPairBinary(t *testing.T) {
 func TestExecMemberBinary(t *testing.T) {
 	claim(t, "EXEC-1", "EXEC-2", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25", "EXEC-26", "EXEC-30",
 		"EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-1", "KILL-6", "KILL-13", "PROC-2", "PROC-3")
+	t.Parallel()
 	judge(t, ExecGroup(groupReplay(t, "group-replay-binary-member"), "binary", execAsBinary(t)))
 }
 
@@ -40,6 +42,7 @@ func TestExecClock(t *testing.T) {
 	claim(t, "EXEC-1", "EXEC-2", "EXEC-18", "EXEC-19", "EXEC-20", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24",
 		"EXEC-25", "EXEC-26", "EXEC-27", "EXEC-28", "EXEC-29", "EXEC-30", "EXEC-31", "EXEC-32", "EXEC-33", "HEALTH-3",
 		"HEALTH-4", "KILL-1", "KILL-2", "KILL-3", "KILL-6", "KILL-10", "KILL-13", "PROC-2", "PROC-3")
+	t.Parallel()
 	judge(t, ExecGroup(groupReplay(t, "group-replay-clock"), "in-process", execInProcess()))
 }
 
@@ -49,6 +52,7 @@ func TestExecGated(t *testing.T) {
 	claim(t, "EXEC-1", "EXEC-2", "EXEC-3", "EXEC-5", "EXEC-18", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25",
 		"EXEC-26", "EXEC-30", "EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-1", "KILL-4", "KILL-5", "KILL-6", "KILL-9", "KILL-13",
 		"KILL-14", "PROC-2", "PROC-3")
+	t.Parallel()
 	judge(t, ExecGroupGated(groupReplay(t, "group-replay-gate"), execInProcess()))
 }
 
@@ -66,6 +70,7 @@ func outputReplay(t *testing.T, name string) execution.OutputConfig {
 // TestExecOutputBinary replays two readers on the daemon's binary.
 func TestExecOutputBinary(t *testing.T) {
 	claim(t, "EXEC-22", "EXEC-35", "OUT-4", "OUT-6", "OUT-8", "OUT-10", "OUT-11", "OUT-12", "OUT-13", "OUT-20")
+	t.Parallel()
 	judge(t, ExecOutput(outputReplay(t, "output-replay-binary"), "binary", execAsBinary(t)))
 }
 
@@ -73,6 +78,7 @@ func TestExecOutputBinary(t *testing.T) {
 // linger.
 func TestExecOutputLinger(t *testing.T) {
 	claim(t, "EXEC-21", "EXEC-22", "EXEC-27", "EXEC-35", "OUT-4", "OUT-6", "OUT-8", "OUT-10", "OUT-12", "OUT-13")
+	t.Parallel()
 	judge(t, ExecOutput(outputReplay(t, "output-replay-linger"), "in-process", execInProcess()))
 }
 
@@ -81,6 +87,7 @@ func TestExecOutputLinger(t *testing.T) {
 func TestExecOutputGated(t *testing.T) {
 	claim(t, "EXEC-22", "EXEC-23", "EXEC-35", "OUT-4", "OUT-5", "OUT-6", "OUT-7", "OUT-8", "OUT-10", "OUT-12", "OUT-13",
 		"OUT-17", "OUT-18")
+	t.Parallel()
 	judge(t, ExecOutputGated(outputReplay(t, "output-replay-gate"), execInProcess()))
 }
 
@@ -98,12 +105,14 @@ func stdinReplay(t *testing.T, name string) execution.StdinConfig {
 // TestExecStdinBinary replays requests that never fill the pipe.
 func TestExecStdinBinary(t *testing.T) {
 	claim(t, "STDIN-1", "STDIN-2", "STDIN-3", "STDIN-4", "STDIN-5", "STDIN-6", "STDIN-10")
+	t.Parallel()
 	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-binary"), "binary", execAsBinary(t)))
 }
 
 // TestExecStdinClock replays requests that stall and time out.
 func TestExecStdinClock(t *testing.T) {
 	claim(t, "STDIN-3", "STDIN-4", "STDIN-5", "STDIN-6", "STDIN-7", "STDIN-10")
+	t.Parallel()
 	judge(t, ExecStdin(stdinReplay(t, "stdin-replay-clock"), "in-process", execInProcess()))
 }
 
@@ -146,11 +155,13 @@ func TestExecStdinRealTimeBinary(t *testing.T) {
 func TestExecOutputCutBinary(t *testing.T) {
 	claim(t, "EXEC-21", "EXEC-22", "EXEC-27", "EXEC-35", "OUT-4", "OUT-6", "OUT-8", "OUT-10", "OUT-11", "OUT-12",
 		"OUT-13", "OUT-20")
+	t.Parallel()
 	judge(t, ExecOutput(outputReplay(t, "output-replay-cut"), "binary", execAsBinary(t)))
 }
 
 // TestExecUntold replays on a binary that tells nothing but its answers.
 func TestExecUntold(t *testing.T) {
+	t.Parallel()
 	start := untold(execAsBinary(t))
 	for _, run := range []func() (*Result, error){
 		func() (*Result, error) {
