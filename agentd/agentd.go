@@ -64,6 +64,10 @@ type Config struct {
 	// every request for it, whether or not this is set.
 	PowerOff func() error
 
+	// Pace lets output wait, within bounds, for a reader that keeps up; nil: it
+	// never waits, and a reader that the ring outruns loses bytes.
+	Pace *execution.Pace
+
 	// Waits owns the waits for children. nil: the daemon waits only for its own
 	// children, by pid, as a library must.
 	Waits *execution.Waits
@@ -127,6 +131,7 @@ func (c *Config) execution(l Limits) execution.Config {
 		StdinTimeout:  orNone(l.StdinWriteTimeout),
 		MaxStdinWrite: orNone(l.MaxStdinWriteBytes),
 		OOMScoreAdj:   c.OOMScoreAdj,
+		Pace:          c.Pace,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // With a pace a reader that keeps reading loses nothing, however small the
 // ring is beside what the child writes at full speed.
 func TestPacedReaderLosesNothing(t *testing.T) {
+	t.Attr("requirement", "OUT-21")
 	pace := &Pace{BytesPerSecond: 1 << 10, Patience: time.Hour} // no scheduler is slow enough to spend it
 	r := newRegistry(t, Config{Pace: pace, Capture: Capture{RingBytes: 64 << 10}})
 	e := start(t, r, "x", withStdin("read go; head -c 4000000 /dev/zero"))

@@ -67,7 +67,7 @@ func (e *Exec) publish(s Stream, p []byte) {
 			return
 		}
 	}
-	e.pace(len(p))
+	e.pace(len(p)) // OUT-21: before the bytes enter, because then the ring has dropped others
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.phase != PhaseRunning {

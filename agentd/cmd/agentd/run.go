@@ -97,6 +97,7 @@ func serve(ctx context.Context, set settings, host, tracePath string, log *slog.
 	c := set.config
 	c.Version, c.Log = version, log
 	c.OOMScoreAdj = p.prepare(log)
+	c.Pace = execution.DefaultPace()
 	if p.adoptsOrphans() {
 		waits := execution.NewReaper()
 		defer waits.Close()
