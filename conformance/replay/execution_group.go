@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"microvms/agentd/api"
 	"microvms/agentd/trace"
@@ -95,7 +96,18 @@ func (d *groupDriver) Do(ctx context.Context, t Transition[execution.GroupState]
 			}
 		}
 	}
-	return nil
+	return d.timers(ctx, t.To)
+}
+
+// timers waits until the timers are set that the model says, and no others.
+func (d *groupDriver) timers(ctx context.Context, s execution.GroupState) error {
+	if d.daemon.Timers == nil {
+		return nil
+	}
+	n := execution.PendingTimers(s)
+	return d.daemon.Timers.Counts(ctx, map[time.Duration]int{
+		SpanDeadline: n.Deadline, SpanGrace: n.Grace, SpanLinger: n.Linger, SpanRetention: n.Retention,
+	})
 }
 
 // holdsTerm parks each escalation before its first signal, so that the driver

@@ -63,17 +63,7 @@ func (d *realTimeDriver[S]) Observe(ctx context.Context, t Transition[S]) (Obser
 
 // GroupTimerRuns reports whether a timer of some exec is pending.
 func GroupTimerRuns(s execution.GroupState) bool {
-	for _, e := range s.Exec {
-		grace := false
-		for _, stage := range e.Stage {
-			grace = grace || stage == execution.Grace
-		}
-		linger := e.Phase == execution.Running && e.Reaped && e.MemberPipe && e.Linger == execution.Unset
-		if grace || linger || e.Deadline == execution.Armed || e.Phase == execution.Acked {
-			return true
-		}
-	}
-	return false
+	return execution.PendingTimers(s) != (execution.TimerCount{})
 }
 
 // StdinTimerRuns reports whether a write is under way.

@@ -46,6 +46,15 @@ func TestExecClock(t *testing.T) {
 	judge(t, ExecGroup(groupReplay(t, "group-replay-clock"), "in-process", execInProcess()))
 }
 
+// TestExecDeadline replays a deadline that processes ignore or outrun.
+func TestExecDeadline(t *testing.T) {
+	claim(t, "EXEC-1", "EXEC-2", "EXEC-18", "EXEC-19", "EXEC-20", "EXEC-21", "EXEC-22", "EXEC-23", "EXEC-24", "EXEC-25",
+		"EXEC-26", "EXEC-27", "EXEC-28", "EXEC-30", "EXEC-31", "EXEC-32", "EXEC-33", "HEALTH-3", "HEALTH-4", "KILL-2",
+		"KILL-3", "KILL-11", "KILL-13", "PROC-2", "PROC-3")
+	t.Parallel()
+	judge(t, ExecGroup(groupReplay(t, "group-replay-deadline"), "in-process", execInProcess()))
+}
+
 // TestExecGated replays every interleaving of the daemon's own steps with two
 // overlapping starts, a kill, an ack and the processes.
 func TestExecGated(t *testing.T) {

@@ -164,3 +164,31 @@ func (c *Timers) Keep(ctx context.Context, span time.Duration) {
 		c.fire(t)
 	}
 }
+
+// Counts waits until as many timers are pending as want says, by span; a span
+// that want does not name is not counted. Its error tells what is set instead.
+func (c *Timers) Counts(ctx context.Context, want map[time.Duration]int) error {
+	for {
+		c.mu.Lock()
+		got := map[time.Duration]int{}
+		for _, t := range c.pending {
+			if _, counted := want[t.span]; counted {
+				got[t.span]++
+			}
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		same := true
+		for span, n := range want {
+			same = same && got[span] == n
+		}
+		if same {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("the timers set are %v, the model says %v: %w", got, want, ctx.Err())
+		}
+	}
+}

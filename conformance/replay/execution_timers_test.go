@@ -78,3 +78,21 @@ func TestTimersKnowEachOther(t *testing.T) {
 		t.Errorf("kept firing %d times, want 3", again)
 	}
 }
+
+// TestTimersAreCounted waits for a set of timers by their spans, and tells what
+// is set instead.
+func TestTimersAreCounted(t *testing.T) {
+	c := NewTimers(epoch)
+	go c.AfterFunc(time.Second, func() {})
+	c.AfterFunc(time.Hour, func() {})
+	if err := c.Counts(t.Context(), map[time.Duration]int{time.Second: 1, time.Minute: 0}); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, want := range []map[time.Duration]int{{time.Second: 0}, {time.Minute: 1}, {time.Hour: 2}} {
+		if err := c.Counts(ctx, want); !errors.Is(err, context.Canceled) {
+			t.Errorf("counted %v: %v", want, err)
+		}
+	}
+}

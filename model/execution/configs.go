@@ -36,6 +36,7 @@ var groupSentences = map[string]string{
 	"group-replay-binary-pair":   "two ids, nothing but requests and exits: what a daemon does when nothing holds it back",
 	"group-replay-binary-member": "one id with a member that outlives its leader, closes the pipe or escapes",
 	"group-replay-clock":         "one id with every timer, a member that ignores SIGTERM, and a group reap",
+	"group-replay-deadline":      "one id with a deadline, and processes that ignore SIGTERM, close their pipes, or end by themselves in the grace",
 	"group-replay-gate":          "one id with every daemon step held until it is let go: overlapping starts, spawn, reaping, signals, exit",
 }
 
@@ -68,6 +69,8 @@ func GroupReplays() []GroupConfig {
 			Closes: true, Escapes: true, Settled: true},
 		{Name: "group-replay-clock", IDs: 1, MaxLives: 2, Kinds: []Kind{Plain, ReapGroup, Timed}, Kills: true, Members: true,
 			MemberIgnores: true, Escapes: true, Time: true, Settled: true},
+		{Name: "group-replay-deadline", IDs: 1, MaxLives: 1, Kinds: []Kind{Timed, ReapGroup | Timed}, Members: true, Closes: true,
+			MemberIgnores: true, LeaderIgnores: true, Time: true, Settled: true},
 		{Name: "group-replay-gate", IDs: 1, MaxLives: 1, Kinds: []Kind{Plain, Unspawned}, ConcurrentStarts: true, Kills: true, Members: true},
 	}
 }

@@ -1,6 +1,10 @@
 package execution
 
-import "microvms/model"
+import (
+	"slices"
+
+	"microvms/model"
+)
 
 var signals = []uint16{GroupTerm, GroupKill}
 
@@ -27,6 +31,13 @@ func (g group) escalationProperties() []groupProperty {
 				return a.ID == GraceExpire || a.ID == GroupKill && from.Stage[a.Arg[1]] == Over
 			}, "KILL-2", "KILL-3")...)
 	}
+	if slices.Contains(g.c.Kinds, ReapGroup|Timed) && g.c.Time {
+		props = append(props, pair(model.Always("the daemon begins one escalation of its own at most",
+			every(func(e Exec) bool { return e.Plans <= 1 }), "KILL-11"),
+			"a group that is to be reaped has timed out", some(func(e Exec) bool {
+				return e.Kind&ReapGroup != 0 && e.Deadline == Fired && e.Reaped
+			}))...)
+	}
 	if g.c.Settled {
 		return props
 	}
@@ -40,13 +51,6 @@ func (g group) escalationProperties() []groupProperty {
 				return from.Kind&ReapGroup != 0 && from.Deadline != Fired
 			},
 			func(_ Exec, _ model.Action, to Exec) bool { return to.Stage[ByReap] == Due }, "KILL-10")...)
-	}
-	if g.offers(Timed) && g.offers(ReapGroup) && g.c.Time {
-		props = append(props, pair(model.Always("the daemon begins one escalation of its own at most",
-			every(func(e Exec) bool { return e.Plans <= 1 }), "KILL-11"),
-			"a group that is to be reaped has timed out", some(func(e Exec) bool {
-				return e.Kind&ReapGroup != 0 && e.Deadline == Fired && e.Reaped
-			}))...)
 	}
 	if g.c.Kills || g.offers(ReapGroup) {
 		props = append(props, rule("an escalation ends when no live member is left", "an escalation ends", []uint16{GroupGone}, always,

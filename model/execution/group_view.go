@@ -184,3 +184,28 @@ func View(s GroupState) GroupView {
 
 // GroupAnswer returns what the step a out of s answers under the specified rule.
 func GroupAnswer(s GroupState, a model.Action) Answer { return group{}.answer(s, a) }
+
+// TimerCount counts the timers of each sort that are pending.
+type TimerCount struct{ Deadline, Grace, Linger, Retention int }
+
+// PendingTimers returns the timers that a specified daemon in state s has set.
+func PendingTimers(s GroupState) TimerCount {
+	var n TimerCount
+	for _, e := range s.Exec {
+		if e.Deadline == Armed {
+			n.Deadline++
+		}
+		for _, stage := range e.Stage {
+			if stage == Grace {
+				n.Grace++
+			}
+		}
+		if e.Phase == Running && supervised(e) && pipeOpen(e) && e.Linger == Unset {
+			n.Linger++
+		}
+		if e.Phase == Acked {
+			n.Retention++
+		}
+	}
+	return n
+}
