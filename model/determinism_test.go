@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"testing"
 )
 
@@ -71,6 +72,14 @@ func printed(t *testing.T, r *Report, err error) string {
 func TestSameForAnyNumberOfWorkers(t *testing.T) {
 	t.Attr("requirement", "CHECK-2")
 	m := tokensModel(4)
+	next := m.Next
+	// The states give way to other workers, so that later chunks are often done before earlier ones.
+	m.Next = func(s tokens, out []Step[tokens]) []Step[tokens] {
+		for range hashState(&s) % 3 {
+			runtime.Gosched()
+		}
+		return next(s, out)
+	}
 	bounded := []Options{{}, {MaxDepth: 7}, {MaxStates: 900}, {StopAtFirst: true}}
 	for _, base := range bounded {
 		want := ""
@@ -177,5 +186,30 @@ func TestTableGrowsUnderWorkers(t *testing.T) {
 				t.Errorf("%d managers, %d workers: %s\nwant %s", n, workers, got, want)
 			}
 		}
+	}
+}
+
+// TestLowestParentWins inserts one state from several parents, in the worst
+// order: each lower one claims it, a higher one or an older level does not.
+func TestLowestParentWins(t *testing.T) {
+	t.Attr("requirement", "CHECK-2")
+	tab := newTable(firstTableBits)
+	const fp = 1 << 60
+	for i, step := range []struct {
+		ref            uint64
+		claimed, added bool
+	}{{10, true, true}, {12, false, false}, {10, false, false}, {5, true, false}, {7, false, false}, {refInitial, true, false}} {
+		_, claimed, added := tab.insert(fp, step.ref)
+		if claimed != step.claimed || added != step.added {
+			t.Errorf("insertion %d by %d: claimed %t, added %t, want %t and %t", i, step.ref, claimed, added, step.claimed, step.added)
+		}
+	}
+	k, found := tab.find(fp)
+	if !found || tab.slots[k].ref != refInitial {
+		t.Errorf("the slot holds %+v", tab.slots[k])
+	}
+	tab.slots[k].ref = 9 | 100<<32 // numbered: its level is settled
+	if _, claimed, _ := tab.insert(fp, 3); claimed {
+		t.Error("a state of an earlier level got another parent")
 	}
 }
