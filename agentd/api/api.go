@@ -26,6 +26,7 @@ const (
 	PathProcs      = "/v1/procs"
 	PathHealth     = "/v1/health"
 	PathSchema     = "/v1/schema"
+	PathTunnel     = "/v1/tcp"
 )
 
 // The lifecycle hooks, in the order in which the schema lists them.

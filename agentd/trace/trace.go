@@ -51,6 +51,19 @@ const (
 	StdinEOF       Action = "StdinEOF"       // the write end is closed
 )
 
+// The tunnel transitions (model/tunnel). Point.Request is the request that was
+// upgraded.
+const (
+	TunnelHello   Action = "TunnelHello"   // the first handshake message is judged: attribute "accepted"
+	TunnelReady   Action = "TunnelReady"   // the ready message opened
+	ReadyDeadline Action = "ReadyDeadline" // the ready message did not arrive in time
+	HelloDeadline Action = "HelloDeadline" // the first handshake message did not arrive in time
+	TunnelDial    Action = "TunnelDial"    // the guest port is dialed: attribute "listening"
+	TunnelDeliver Action = "TunnelDeliver" // bytes of the caller are written to the guest
+	TunnelSend    Action = "TunnelSend"    // bytes of the guest go out to the caller
+	TunnelFinish  Action = "TunnelFinish"  // the tunnel ended: attributes "end" and "guest"
+)
+
 // Point says where the code stands. Zero fields do not apply.
 type Point struct {
 	Action  Action

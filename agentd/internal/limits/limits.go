@@ -34,6 +34,11 @@ type Limits struct {
 	StdinWriteTimeout  time.Duration // 5 s
 	SSEKeepalive       time.Duration // 15 s
 
+	// Tunnels.
+	TunnelDialTimeout  time.Duration // for the guest port to accept; 2 s
+	TunnelHelloTimeout time.Duration // for the first handshake message, from the upgrade; 10 s
+	TunnelReadyTimeout time.Duration // for the ready message, from the reply; 10 s
+
 	DiskReserveBytes int64 // 268435456
 }
 
@@ -60,6 +65,9 @@ func (l Limits) WithDefaults() Limits {
 	set(&l.ScanInterval, 50*time.Millisecond)
 	set(&l.StdinWriteTimeout, 5*time.Second)
 	set(&l.SSEKeepalive, 15*time.Second)
+	set(&l.TunnelDialTimeout, 2*time.Second)
+	set(&l.TunnelHelloTimeout, 10*time.Second)
+	set(&l.TunnelReadyTimeout, 10*time.Second)
 	set(&l.DiskReserveBytes, 268435456)
 	return l
 }
