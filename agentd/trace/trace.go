@@ -64,12 +64,31 @@ const (
 	TunnelFinish  Action = "TunnelFinish"  // the tunnel ended: attributes "end" and "guest"
 )
 
+// The file transitions (model/transfer). A point carries its request, and the
+// archive ones the Member they are about.
+const (
+	FileReserve    Action = "FileReserve"    // free space is held against the reserve before anything is created
+	FileOpen       Action = "FileOpen"       // a single file is opened, by path, for reading or writing
+	FileWrite      Action = "FileWrite"      // the body is in the file; its mode is applied again
+	FileDelete     Action = "FileDelete"     // a partial file is removed after a failed write
+	ArchiveSpool   Action = "ArchiveSpool"   // the whole body is in the spool
+	ArchiveJudge   Action = "ArchiveJudge"   // every member was held to the lexical rules and the caps; nothing is placed yet
+	ArchiveRoot    Action = "ArchiveRoot"    // the one root descriptor is opened, and the root created if it was missing
+	ArchiveMember  Action = "ArchiveMember"  // a member's turn begins; no parent of it is resolved yet
+	ArchiveResolve Action = "ArchiveResolve" // one parent component that is not held yet is resolved below its parent's handle
+	ArchivePlace   Action = "ArchivePlace"   // the parent is held; the last component is about to be made below it
+	ArchiveReserve Action = "ArchiveReserve" // free space is held against the reserve during extraction
+	ArchiveMode    Action = "ArchiveMode"    // a folder gets its deferred mode, by handle
+	ArchiveWalk    Action = "ArchiveWalk"    // a member of a download is about to be opened
+)
+
 // Point says where the code stands. Zero fields do not apply.
 type Point struct {
 	Action  Action
 	Request uint64 // serial number of the HTTP request within this daemon, from 1
 	Exec    string // exec id
 	Reader  uint64 // serial number of a stream reader within its exec, from 1
+	Member  uint64 // position of a member within its archive, from 1
 }
 
 // Event is one transition taken. Attrs holds what a model needs to judge it:

@@ -56,6 +56,9 @@ func (t *traceFile) Record(e trace.Event) {
 	if e.Reader != 0 {
 		b = strconv.AppendUint(append(b, `,"reader":`...), e.Reader, 10)
 	}
+	if e.Member != 0 {
+		b = strconv.AppendUint(append(b, `,"member":`...), e.Member, 10)
+	}
 	for i, a := range e.Attrs {
 		if i == 0 {
 			b = append(b, `,"attrs":{`...)
