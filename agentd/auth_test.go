@@ -11,7 +11,7 @@ import (
 // bearerRoutes are all routes that ask for a bearer.
 var bearerRoutes = []string{
 	"POST /v1/exec/start", "GET /v1/exec/x", "GET /v1/exec/x/stream", "POST /v1/exec/x/stdin",
-	"POST /v1/exec/x/ack", "POST /v1/exec/x/kill", "GET /v1/procs",
+	"POST /v1/exec/x/ack", "POST /v1/exec/x/kill", "GET /v1/procs", "GET /v1/tcp?port=1",
 }
 
 // TestClosedBeforeBootstrap asks every bearer route before a token is there:

@@ -259,8 +259,8 @@ func TestSchemaIsTrue(t *testing.T) {
 			}
 		}
 	}
-	if len(doc.Routes) != 15 {
-		t.Errorf("%d routes, want 15", len(doc.Routes))
+	if len(doc.Routes) != 16 {
+		t.Errorf("%d routes, want 16", len(doc.Routes))
 	}
 	for _, code := range api.Codes() {
 		if !listed[string(code)] {
@@ -269,13 +269,13 @@ func TestSchemaIsTrue(t *testing.T) {
 	}
 	for _, name := range []string{"DiskHealth", "ExitEvent", "GapEvent", "HandlerOutcome", "Health", "HookObservation", "IdentityStep", "KillResponse",
 		"NameOrId", "OutputEvent", "Phase", "PollResponse", "ProcGroup", "ProcsResponse", "RunHookEnvelope", "Shell", "StartRequest", "StartResponse",
-		"StdinRequest", "StdinResponse", "StreamKind", "StreamQuery"} {
+		"StdinRequest", "StdinResponse", "StreamKind", "StreamQuery", "TunnelQuery"} {
 		if _, ok := doc.Defs[name]; !ok {
 			t.Errorf("no definition %s", name)
 		}
 	}
-	if len(doc.Defs) != 22 {
-		t.Errorf("%d definitions, want 22", len(doc.Defs))
+	if len(doc.Defs) != 23 {
+		t.Errorf("%d definitions, want 23", len(doc.Defs))
 	}
 	required := func(name string) string { return fmt.Sprint(doc.Defs[name].(map[string]any)["required"]) }
 	if required("PollResponse") != "[exec_id phase]" || required("StartRequest") != "[exec_id command]" || required("RunHookEnvelope") != "<nil>" {

@@ -17,6 +17,6 @@ const (
 
 // TunnelQuery is the query of a tunnel request.
 type TunnelQuery struct {
-	Port     uint16 `json:"port"`
-	Identity bool   `json:"identity,omitempty"`
+	Port     uint16 `json:"port" schema:"required"`   // of the VM's loopback
+	Identity bool   `json:"identity" default:"false"` // a verified tunnel
 }

@@ -43,6 +43,7 @@ type conn struct {
 	linger  atomic.Bool // input may be unread at the close
 	halved  atomic.Bool // the write side is shut
 	expired atomic.Bool // the header deadline passed
+	tunnel  atomic.Bool // upgraded: a caller that reads slowly is waited for
 
 	corked  bool   // only the handler's goroutine uses these two
 	pending []byte // written while corked
@@ -149,7 +150,9 @@ func (c *conn) uncork() error {
 func (c *conn) write(p []byte) (written int, err error) {
 	for {
 		piece := p[written:min(len(p), written+writePiece)]
-		c.Conn.SetWriteDeadline(time.Now().Add(c.admission.limits.WriteTimeout))
+		if !c.tunnel.Load() {
+			c.Conn.SetWriteDeadline(time.Now().Add(c.admission.limits.WriteTimeout))
+		}
 		n, err := c.Conn.Write(piece)
 		written += n
 		if err != nil || written == len(p) {

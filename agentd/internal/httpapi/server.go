@@ -58,6 +58,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[*admission]struct{}
 	stopping  bool
+	tunnels   sync.WaitGroup // grows only while not stopping
 }
 
 // New returns a Server that serves nothing yet.
@@ -124,6 +125,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(grace)
 	s.end()
+	s.tunnels.Wait() // the end of the daemon's context has cut them
 	if err == nil {
 		return nil
 	}

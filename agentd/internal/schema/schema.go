@@ -110,7 +110,7 @@ func scalar(k reflect.Kind) Object {
 		return Object{"type": "number", "format": "double"}
 	case reflect.Int32:
 		return Object{"type": "integer", "format": "int32"}
-	case reflect.Uint, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return Object{"type": "integer", "format": k.String(), "minimum": 0}
 	}
 	panic("schema: internal error: no shape for " + k.String())
