@@ -4,11 +4,12 @@
 // process accounting and health. The command agentd/cmd/agentd is the same
 // daemon with its settings read from the environment.
 //
-// Parts of wire version 1 that this version refuses, never fakes: users,
-// groups and shells given by name, power-off on exit, and a default user.
+// Parts of wire version 1 that this version refuses, never fakes: power-off on
+// exit.
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,16 +47,20 @@ type Config struct {
 
 	Limits Limits
 
-	// PasswdPath is the guest's passwd file, read for each start; default
-	// "/etc/passwd".
-	PasswdPath string
+	// PasswdPath and GroupPath are the guest's user and group files, read for
+	// each start; default "/etc/passwd" and "/etc/group".
+	PasswdPath, GroupPath string
 
-	// DefaultUser is the image's default user, nil for none. This version does
-	// not resolve it: a start without a user is refused, never run as root.
+	// DefaultUser is whom a start without a user runs as, by name or digits,
+	// with a row of the passwd file; nil for none. Set but empty it names
+	// nobody, and such a start is refused.
 	DefaultUser *string
-	// PreserveImageUser says that the image sealed a user of its own. It counts
-	// only while DefaultUser is nil, and is refused likewise.
+	// PreserveImageUser says that a start without a user runs as the user that
+	// the image sealed. It counts only while DefaultUser is nil.
 	PreserveImageUser bool
+	// ImageUserPath is the sealed record, read once by New; default
+	// "/etc/agentd/image-user".
+	ImageUserPath string
 
 	// RepairIdentity asks for identity repair at bootstrap. This version has
 	// none; New warns, and health reports that no repair ran.
@@ -100,9 +105,9 @@ func New(c Config) (*Daemon, error) {
 	if c.Clock == nil {
 		c.Clock = trace.System{}
 	}
-	if c.PasswdPath == "" {
-		c.PasswdPath = "/etc/passwd"
-	}
+	c.PasswdPath = cmp.Or(c.PasswdPath, "/etc/passwd")
+	c.GroupPath = cmp.Or(c.GroupPath, "/etc/group")
+	c.ImageUserPath = cmp.Or(c.ImageUserPath, accounts.ImageUserPath)
 	if c.RepairIdentity {
 		c.Log.Warn("identity repair is not part of this version: no repair will run")
 	}
@@ -111,9 +116,9 @@ func New(c Config) (*Daemon, error) {
 	server := httpapi.New(httpapi.Config{
 		Version: c.Version, Log: c.Log, Clock: c.Clock, Recorder: c.Recorder, Gate: c.Gate, Limits: l,
 		Boot: hooks.New(l.HookLogEntries), Registry: registry,
-		Accounts:          &accounts.Accounts{PasswdPath: c.PasswdPath},
-		ImageEnv:          accounts.Snapshot(c.Environ),
-		RefuseOmittedUser: c.refuseOmittedUser(),
+		Accounts:    &accounts.Accounts{PasswdPath: c.PasswdPath, GroupPath: c.GroupPath},
+		ImageEnv:    accounts.Snapshot(c.Environ),
+		DefaultUser: c.defaultUser(),
 	})
 	return &Daemon{server: server, registry: registry, done: make(chan struct{})}, nil
 }
@@ -142,16 +147,16 @@ func orNone[T int | time.Duration](n T) T {
 	return n
 }
 
-// refuseOmittedUser returns why a start without a user is refused, empty when
-// it is not.
-func (c *Config) refuseOmittedUser() string {
-	switch {
-	case c.DefaultUser != nil:
-		return fmt.Sprintf("AGENTD_DEFAULT_USER is %q, and default users are not resolved by this daemon; send user as an integer", *c.DefaultUser)
-	case c.PreserveImageUser:
-		return "AGENTD_PRESERVE_IMAGE_USER is set, and image users are not resolved by this daemon; send user as an integer"
+// defaultUser returns whom a start without a user runs as.
+func (c *Config) defaultUser() accounts.Default {
+	d := accounts.Default{Name: c.DefaultUser}
+	if c.PreserveImageUser && d.Name == nil { // ACCOUNT-5: an empty name is set, so it refuses and selects no record
+		d.Image = accounts.ReadImageUser(c.ImageUserPath)
+		if d.Image.Err != nil {
+			c.Log.Warn("image user cannot be used: starts without a user will be refused", "path", c.ImageUserPath, "err", d.Image.Err)
+		}
 	}
-	return ""
+	return d
 }
 
 // Serve accepts connections from l until ctx ends or Shutdown is called, and

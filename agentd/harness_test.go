@@ -50,6 +50,7 @@ func start(t *testing.T, edit func(*agentd.Config)) *daemon {
 		Version:    "1.2.3-test",
 		Log:        slog.New(slog.NewJSONHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PasswdPath: filepath.Join(t.TempDir(), "passwd"), // absent: an empty file
+		GroupPath:  filepath.Join(t.TempDir(), "group"),
 		Limits: agentd.Limits{
 			OutputLinger: 2 * time.Second, KillGrace: 2 * time.Second, ScanInterval: time.Millisecond,
 			// A connection that a test sees closed was not closed for being idle.

@@ -259,8 +259,8 @@ func TestSchemaIsTrue(t *testing.T) {
 			}
 		}
 	}
-	if len(doc.Routes) != 16 {
-		t.Errorf("%d routes, want 16", len(doc.Routes))
+	if len(doc.Routes) != 17 {
+		t.Errorf("%d routes, want 17", len(doc.Routes))
 	}
 	for _, code := range api.Codes() {
 		if !listed[string(code)] {
@@ -274,8 +274,8 @@ func TestSchemaIsTrue(t *testing.T) {
 			t.Errorf("no definition %s", name)
 		}
 	}
-	if len(doc.Defs) != 23 {
-		t.Errorf("%d definitions, want 23", len(doc.Defs))
+	if len(doc.Defs) != 24 {
+		t.Errorf("%d definitions, want 24", len(doc.Defs))
 	}
 	required := func(name string) string { return fmt.Sprint(doc.Defs[name].(map[string]any)["required"]) }
 	if required("PollResponse") != "[exec_id phase]" || required("StartRequest") != "[exec_id command]" || required("RunHookEnvelope") != "<nil>" {

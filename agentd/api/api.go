@@ -24,6 +24,7 @@ const (
 	PathExecAck    = "/v1/exec/{id}/ack"
 	PathExecKill   = "/v1/exec/{id}/kill"
 	PathProcs      = "/v1/procs"
+	PathDiscovery  = "/v1/discovery"
 	PathHealth     = "/v1/health"
 	PathSchema     = "/v1/schema"
 	PathTunnel     = "/v1/tcp"

@@ -26,6 +26,7 @@ const (
 // The execution transitions (model/execution).
 const (
 	ExecStart      Action = "ExecStart"      // under the registry lock: a new id is reserved, or a known one found
+	ExecResolve    Action = "ExecResolve"    // user, group, environment and shell of a reserved start are resolved (model/execstart)
 	ExecSpawn      Action = "ExecSpawn"      // the process is created
 	ExecRefuse     Action = "ExecRefuse"     // the spawn failed; the reservation is removed
 	LeaderReap     Action = "LeaderReap"     // the leader's status is collected

@@ -43,8 +43,9 @@ keeps its default, with a warning in the log.
   AGENTD_OUTPUT_LINGER_SECS       wait for output after a command's exit (5)
   AGENTD_EXEC_TTL_SECS            life of an acked exec (900)
   AGENTD_SSE_KEEPALIVE_SECS       comment on a silent stream (15)
-  AGENTD_DEFAULT_USER             refuses starts without a user
-  AGENTD_PRESERVE_IMAGE_USER      1: likewise
+  AGENTD_DEFAULT_USER             user of starts that name none, by name or number
+  AGENTD_PRESERVE_IMAGE_USER      1: the user in /etc/agentd/image-user, where the
+                                  variable above is not set
   AGENTD_DROP_EXEC_CAPABILITIES   false or 0; true is refused by this version
 
 Logs are JSON lines on stdout; the line with msg "listening" carries the

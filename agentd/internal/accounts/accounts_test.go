@@ -1,19 +1,24 @@
 package accounts
 
 import (
+	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"microvms/agentd/api"
 )
 
 // TestParseUser checks which lines are rows.
 func TestParseUser(t *testing.T) {
+	t.Attr("requirement", "ACCOUNT-10")
 	for line, want := range map[string]*User{
 		"a:x:1:2:G:/home/a:/bin/sh":    {"a", 1, 2, "/home/a"},
 		"a::0:0:::":                    {"a", 0, 0, ""},
@@ -30,6 +35,8 @@ func TestParseUser(t *testing.T) {
 		"a:x:-1:2:G:/h:/s":             nil,
 		"a:x:1:b:G:/h:/s":              nil,
 		"a:x:4294967296:2:G:/home:/sh": nil,
+		"a:x:+1:2:G:/h:/s":             nil,
+		"a:x:1:2:G:/h\x00:/s":          nil,
 	} {
 		got, ok := ParseUser(line)
 		if ok != (want != nil) || (want != nil && got != *want) {
@@ -38,21 +45,89 @@ func TestParseUser(t *testing.T) {
 	}
 }
 
-// TestByID checks that the first row wins and an unreadable file is empty.
-func TestByID(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "passwd")
-	a := &Accounts{PasswdPath: path}
-	if _, ok := a.ByID(0); ok {
-		t.Error("a row in a file that does not exist")
-	}
-	if err := os.WriteFile(path, []byte("\n#c\nfirst:x:5:1::/1:/s\nsecond:x:5:2::/2:/s\nlast:x:6:1::/3:/s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for uid, want := range map[uint32]string{5: "first", 6: "last", 7: ""} {
-		if u, ok := a.ByID(uid); u.Name != want || ok != (want != "") {
-			t.Errorf("ByID(%d) = %+v, %v, want %q", uid, u, ok, want)
+// TestParseGroup checks which lines are rows.
+func TestParseGroup(t *testing.T) {
+	t.Attr("requirement", "ACCOUNT-10")
+	for line, want := range map[string]*Group{
+		"g:x:7:a,b":       {"g", 7},
+		"g::4294967295:":  {"g", 4294967295},
+		"":                nil,
+		"#g:x:7:":         nil,
+		"+g:x:7:":         nil,
+		"-g:x:7:":         nil,
+		":x:7:":           nil,
+		"g:x:7":           nil,
+		"g:x:7:a:b":       nil,
+		"g:x:+7:":         nil,
+		"g:x: 7:":         nil,
+		"g:x:4294967296:": nil,
+		"g\x00:x:7:":      nil,
+	} {
+		got, ok := ParseGroup(line)
+		if ok != (want != nil) || (want != nil && got != *want) {
+			t.Errorf("ParseGroup(%q) = %+v, %v, want %+v", line, got, ok, want)
 		}
 	}
+}
+
+// TestFiles checks that the first row wins, and that what is no small regular
+// file is an empty one: a FIFO, which would hold its reader, included.
+func TestFiles(t *testing.T) {
+	t.Attr("requirement", "ACCOUNT-10")
+	dir := t.TempDir()
+	a := &Accounts{PasswdPath: dir + "/passwd", GroupPath: dir + "/group"}
+	empty := func(what string) {
+		t.Helper()
+		if users, groups := a.users(), a.groups(); len(users) != 0 || len(groups) != 0 {
+			t.Errorf("%s: rows %v, %v", what, users, groups)
+		}
+	}
+	empty("missing files")
+	if err := errors.Join(syscall.Mkfifo(a.PasswdPath, 0o600), os.Mkdir(a.GroupPath, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	empty("a FIFO and a folder")
+	a.PasswdPath, a.GroupPath = dir+"/p", dir+"/g"
+	write(t, a.PasswdPath, "\n#c\nfirst:x:5:1::/1:/s\nsecond:x:5:2::/2:/s\nfirst:x:7:2::/2:/s\nlast:x:6:1::/3:/s")
+	write(t, a.GroupPath, "g:x:1:\ng:x:2:\n")
+	for uid, want := range map[uint32]string{5: "first", 6: "last", 7: "first", 8: ""} {
+		if u, ok := first(a.users(), func(u User) bool { return u.UID == uid }); u.Name != want || ok != (want != "") {
+			t.Errorf("uid %d is %+v, %v, want %q", uid, u, ok, want)
+		}
+	}
+	if p, bad := a.Resolve(api.Name("first"), api.Name("g"), Default{}); bad != nil || *p.UID != 5 || *p.GID != 1 {
+		t.Errorf("two rows of a name: %+v, %v, want the first", p, bad)
+	}
+	if err := os.Truncate(a.PasswdPath, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if users := a.users(); len(users) != 0 {
+		t.Errorf("a file beyond the bound has rows %v", users)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FuzzParseGroup checks that no line crashes the parser and that a row prints
+// back into its fields.
+func FuzzParseGroup(f *testing.F) {
+	f.Add("g:x:7:a,b")
+	f.Add("g:x:07:")
+	f.Fuzz(func(t *testing.T, line string) {
+		g, ok := ParseGroup(line)
+		if !ok {
+			return
+		}
+		fields := strings.Split(line, ":")
+		if len(fields) != 4 || fields[0] != g.Name || strings.TrimLeft(fields[2], "0") != strings.TrimLeft(strconv.FormatUint(uint64(g.GID), 10), "0") || g.Name == "" {
+			t.Fatalf("ParseGroup(%q) = %+v", line, g)
+		}
+	})
 }
 
 // FuzzParseUser checks that no line crashes the parser and that a row prints

@@ -14,7 +14,9 @@ func (s *Server) health(a *answer, _ *request) {
 	registered, busy := s.config.Registry.Counts()
 	observed, dropped := s.config.Boot.Log()
 	keys := uint(len(s.config.ImageEnv))
-	if s.config.RefuseOmittedUser != "" {
+	// ACCOUNT-8: an image user counts as one, because uploads must be handed to
+	// it just the same.
+	if s.config.DefaultUser.Configured() {
 		a.Header()[api.HeaderDefaultUser] = []string{"1"}
 	}
 	a.json(http.StatusOK, &api.Health{

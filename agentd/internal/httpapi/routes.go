@@ -48,6 +48,7 @@ func (s *Server) table() []route {
 		route{"POST", api.PathExecKill, bearer, s.execKill, killDoc},
 		route{"GET", api.PathTunnel, bearer, s.tunnel, tunnelDoc},
 		route{"GET", api.PathProcs, bearer, s.procs, procsDoc},
+		route{"GET", api.PathDiscovery, bearer, s.discovery, discoveryDoc},
 		route{"GET", api.PathHealth, open, s.health, healthDoc},
 		route{"GET", api.PathSchema, open, s.serveSchema, schemaDoc},
 	)

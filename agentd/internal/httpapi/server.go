@@ -35,9 +35,7 @@ type Config struct {
 	Accounts *accounts.Accounts
 	ImageEnv map[string]string // the image snapshot; never written
 
-	// RefuseOmittedUser, when not empty, is the detail of the refusal that a
-	// start without a user gets, because the image names a default user.
-	RefuseOmittedUser string
+	DefaultUser accounts.Default // whom a start without a user runs as
 }
 
 // Server serves wire version 1 on listeners. Its methods are safe for

@@ -15,6 +15,7 @@ import (
 	"microvms/agentd/execution"
 	"microvms/agentd/internal/accounts"
 	"microvms/agentd/internal/strictjson"
+	"microvms/agentd/trace"
 )
 
 // namespace is the registry namespace of wire version 1.
@@ -36,7 +37,7 @@ func (s *Server) execStart(a *answer, r *request) {
 	// EXEC-4: prepare runs only for an id that is not known, so a retry is
 	// answered before any name is resolved and before power-off is judged.
 	_, created, err := s.config.Registry.Start(ctx, execution.Key{Namespace: namespace, ID: req.ExecID},
-		func(context.Context) (*execution.Command, error) { return s.prepare(&req, timeout) })
+		func(ctx context.Context) (*execution.Command, error) { return s.prepare(ctx, r.serial, &req, timeout) })
 	if err == nil && !created {
 		// EXEC-7: these are faults of the body's form, not of a name in it.
 		if bad := emptyProgram(&req); bad != nil {
@@ -130,19 +131,40 @@ func emptyProgram(req *api.StartRequest) *api.Error {
 }
 
 // prepare resolves a start request into a command: user, group, environment,
-// shell, program, power-off, in this order. Its errors are *api.Error, and
-// nothing is spawned or registered after one.
-func (s *Server) prepare(req *api.StartRequest, timeout time.Duration) (*execution.Command, error) {
-	if bad := s.refuseNames(req); bad != nil {
+// shell, empty command, power-off, in this order; the first that fails decides
+// the answer. Its errors are *api.Error, and nothing is spawned or registered
+// after one.
+func (s *Server) prepare(ctx context.Context, serial uint64, req *api.StartRequest, timeout time.Duration) (*execution.Command, error) {
+	point := trace.Point{Action: trace.ExecResolve, Request: serial, Exec: req.ExecID}
+	if s.config.Gate != nil {
+		if err := s.config.Gate.Pass(ctx, point); err != nil {
+			return nil, err
+		}
+	}
+	c, bad := s.resolve(req)
+	if bad != nil {
+		s.record(point, trace.Attr{Key: "outcome", Value: string(bad.Code)})
 		return nil, bad
 	}
-	if bad := emptyProgram(req); bad != nil {
+	s.record(point, trace.Attr{Key: "outcome", Value: "command"})
+	c.Timeout = timeout
+	return c, nil
+}
+
+// resolve is prepare without its transition point. It changes nothing.
+func (s *Server) resolve(req *api.StartRequest) (*execution.Command, *api.Error) {
+	who, bad := s.config.Accounts.Resolve(req.User, req.Group, s.config.DefaultUser)
+	if bad != nil {
 		return nil, bad
 	}
-	if req.Shell.IsNamed {
-		return nil, &api.Error{Code: api.UnknownShell, Detail: fmt.Sprintf("shell %q: shells by name are not resolved by this daemon; use true for /bin/sh", req.Shell.Name)}
+	env, bad := s.environment(req, who)
+	if bad != nil {
+		return nil, bad
 	}
-	env, bad := s.environment(req)
+	shell, bad := s.shell(req, env)
+	if bad == nil {
+		bad = emptyProgram(req)
+	}
 	if bad != nil {
 		return nil, bad
 	}
@@ -152,70 +174,61 @@ func (s *Server) prepare(req *api.StartRequest, timeout time.Duration) (*executi
 		return nil, &api.Error{Code: api.PowerOffUnavailable, Detail: "the daemon cannot power off this VM"}
 	}
 	c := &execution.Command{
-		Env: accounts.Entries(env), Credential: credential(req.User, req.Group), Stdin: req.Stdin,
-		Timeout: timeout, ReapGroup: req.ReapGroupOnExit,
+		Env: accounts.Entries(env), Credential: credential(who), Stdin: req.Stdin, ReapGroup: req.ReapGroupOnExit,
 	}
 	if req.Cwd != nil {
 		c.Dir = *req.Cwd
 	}
-	if req.Shell.On {
+	if shell != "" {
 		// EXEC-9: one unwrapped argument; what is wrong with a script is the
 		// shell's to judge.
-		c.Path, c.Args = "/bin/sh", []string{"/bin/sh", "-c", strings.Join(req.Command, "\n")}
+		c.Path, c.Args = shell, []string{shell, "-c", strings.Join(req.Command, "\n")}
 		return c, nil
 	}
 	c.Path, c.Args = accounts.FindProgram(req.Command[0], env, c.Dir), req.Command
 	return c, nil
 }
 
-// refuseNames refuses a user or a group given by name, and an omitted user
-// where the image names a default one: running as root instead would be the
-// one answer that nobody asked for.
-func (s *Server) refuseNames(req *api.StartRequest) *api.Error {
-	if req.User == nil && s.config.RefuseOmittedUser != "" {
-		return &api.Error{Code: api.UnknownUser, Detail: s.config.RefuseOmittedUser}
+// shell returns the path of the shell that runs the command as a script, empty
+// for none.
+func (s *Server) shell(req *api.StartRequest, env map[string]string) (string, *api.Error) {
+	switch {
+	case req.Shell.On:
+		return "/bin/sh", nil // AGENTD-16: this one, wherever PATH leads
+	case req.Shell.IsNamed && req.Shell.Name != "":
+		return accounts.FindShell(req.Shell.Name, env, s.config.ImageEnv)
 	}
-	// EXEC-10
-	if req.User != nil && req.User.IsName {
-		return &api.Error{Code: api.UnknownUser, Detail: fmt.Sprintf("user %q: users by name are not resolved by this daemon; send the uid as an integer", req.User.Name)}
-	}
-	if req.Group != nil && req.Group.IsName {
-		return &api.Error{Code: api.UnknownGroup, Detail: fmt.Sprintf("group %q: groups by name are not resolved by this daemon; send the gid as an integer", req.Group.Name)}
-	}
-	return nil
+	return "", nil
 }
 
 // environment layers a child's environment: image snapshot, account, launch,
 // request, and nothing else.
-func (s *Server) environment(req *api.StartRequest) (map[string]string, *api.Error) {
-	layers := accounts.Layers{Launch: s.config.Boot.Env(), Request: req.Env}
+func (s *Server) environment(req *api.StartRequest, who accounts.Principal) (map[string]string, *api.Error) {
+	// AGENTD-9: the account's variables lie beneath what the caller chose.
+	layers := accounts.Layers{Identity: who.Identity, Launch: s.config.Boot.Env(), Request: req.Env}
 	if name, bad := accounts.BadEntry(layers.Launch); bad {
 		return nil, malformed(fmt.Sprintf("launch environment: the entry %q cannot be part of an environment", name))
 	}
+	// EXEC-13, AGENTD-10: only when asked for; AGENTD-11: and then beneath all others.
 	if req.InheritImageEnv {
-		layers.Image = s.config.ImageEnv // EXEC-13: only when asked for
-	}
-	if req.User != nil {
-		if row, ok := s.config.Accounts.ByID(req.User.ID); ok {
-			layers.Identity = row.Identity()
-		}
+		layers.Image = s.config.ImageEnv
 	}
 	return layers.Flatten(), nil
 }
 
-// credential returns whom the child runs as, nil for the daemon's own user. A
-// numeric user keeps the daemon's group unless one is given; supplementary
-// groups are never set, and cleared where the daemon may.
-func credential(user, group *api.NameOrID) *syscall.Credential {
-	if user == nil && group == nil {
+// credential returns whom the child runs as, nil for the daemon's own user. An
+// id that is not given stays the daemon's; supplementary groups are never set,
+// and cleared where the daemon may.
+func credential(who accounts.Principal) *syscall.Credential {
+	if who.UID == nil && who.GID == nil {
 		return nil
 	}
 	c := &syscall.Credential{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid()), NoSetGroups: os.Geteuid() != 0}
-	if user != nil {
-		c.Uid = user.ID
+	if who.UID != nil {
+		c.Uid = *who.UID
 	}
-	if group != nil {
-		c.Gid = group.ID
+	if who.GID != nil {
+		c.Gid = *who.GID
 	}
 	return c
 }
