@@ -310,3 +310,34 @@ func envOf(env map[string]string) string {
 	}
 	return `,"env":` + jsonOf(env)
 }
+
+// TestShellIsNotTakenFromARelativeEntry puts a shell where a relative PATH
+// entry of the child leads from the daemon's own working directory.
+func TestShellIsNotTakenFromARelativeEntry(t *testing.T) {
+	t.Attr("requirement", "AGENTD-14")
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("relativesh", []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := booted(t, nil)
+	for _, path := range []string{".", "", "./", "none:."} {
+		r := d.post(api.PathExecStart, `{"exec_id":"r","command":[],"shell":"relativesh"`+envOf(map[string]string{"PATH": path})+`}`)
+		if r.code() != api.UnknownShell {
+			t.Errorf("PATH %q: %v, want unknown_shell", path, r)
+		}
+	}
+}
+
+// TestShellTrueIsBinSh puts another sh in front on the child's PATH.
+func TestShellTrueIsBinSh(t *testing.T) {
+	t.Attr("requirement", "AGENTD-16")
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/sh", []byte("#!/bin/sh\necho other\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := booted(t, nil)
+	d.startExec("s", map[string]any{"shell": true, "env": map[string]string{"PATH": dir}}, "echo $0")
+	if got := d.outcome("s").Stdout; got != "/bin/sh\n" {
+		t.Errorf("the shell true is %q", got)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // TestStartRefusals sends every form of start request that is refused before
 // the spawn. Nothing is registered by any of them.
 func TestStartRefusals(t *testing.T) {
-	for _, id := range []string{"EXEC-6", "EXEC-7", "EXEC-8", "EXEC-10", "EXEC-11", "EXEC-34", "EXEC-36", "XPORT-13", "XPORT-14"} {
+	for _, id := range []string{"EXEC-6", "EXEC-7", "EXEC-8", "AGENTD-8", "AGENTD-15", "ACCOUNT-9", "ACCOUNT-11", "EXEC-11", "EXEC-34", "EXEC-36", "XPORT-13", "XPORT-14"} {
 		t.Attr("requirement", id)
 	}
 	d := booted(t, nil)
