@@ -12,6 +12,7 @@ import (
 var bearerRoutes = []string{
 	"POST /v1/exec/start", "GET /v1/exec/x", "GET /v1/exec/x/stream", "POST /v1/exec/x/stdin",
 	"POST /v1/exec/x/ack", "POST /v1/exec/x/kill", "GET /v1/procs", "GET /v1/tcp?port=1",
+	"GET /v1/fs/file?path=/x", "PUT /v1/fs/file?path=/x", "GET /v1/fs/tar?path=/x", "PUT /v1/fs/tar?path=/x",
 }
 
 // TestClosedBeforeBootstrap asks every bearer route before a token is there:

@@ -259,8 +259,8 @@ func TestSchemaIsTrue(t *testing.T) {
 			}
 		}
 	}
-	if len(doc.Routes) != 17 {
-		t.Errorf("%d routes, want 17", len(doc.Routes))
+	if len(doc.Routes) != 21 {
+		t.Errorf("%d routes, want 21", len(doc.Routes))
 	}
 	for _, code := range api.Codes() {
 		if !listed[string(code)] {
@@ -269,13 +269,13 @@ func TestSchemaIsTrue(t *testing.T) {
 	}
 	for _, name := range []string{"DiskHealth", "ExitEvent", "GapEvent", "HandlerOutcome", "Health", "HookObservation", "IdentityStep", "KillResponse",
 		"NameOrId", "OutputEvent", "Phase", "PollResponse", "ProcGroup", "ProcsResponse", "RunHookEnvelope", "Shell", "StartRequest", "StartResponse",
-		"StdinRequest", "StdinResponse", "StreamKind", "StreamQuery", "TunnelQuery"} {
+		"StdinRequest", "StdinResponse", "StreamKind", "StreamQuery", "TunnelQuery", "FileReadQuery", "FsQuery"} {
 		if _, ok := doc.Defs[name]; !ok {
 			t.Errorf("no definition %s", name)
 		}
 	}
-	if len(doc.Defs) != 24 {
-		t.Errorf("%d definitions, want 24", len(doc.Defs))
+	if len(doc.Defs) != 26 {
+		t.Errorf("%d definitions, want 26", len(doc.Defs))
 	}
 	required := func(name string) string { return fmt.Sprint(doc.Defs[name].(map[string]any)["required"]) }
 	if required("PollResponse") != "[exec_id phase]" || required("StartRequest") != "[exec_id command]" || required("RunHookEnvelope") != "<nil>" {

@@ -25,6 +25,8 @@ const (
 	PathExecKill   = "/v1/exec/{id}/kill"
 	PathProcs      = "/v1/procs"
 	PathDiscovery  = "/v1/discovery"
+	PathFile       = "/v1/fs/file"
+	PathTar        = "/v1/fs/tar"
 	PathHealth     = "/v1/health"
 	PathSchema     = "/v1/schema"
 	PathTunnel     = "/v1/tcp"
@@ -60,4 +62,6 @@ const (
 	MediaSSE   = "text/event-stream"
 	MediaText  = "text/plain; charset=utf-8"
 	MediaQuery = "application/x-www-form-urlencoded"
+	MediaBytes = "application/octet-stream"
+	MediaTar   = "application/x-tar"
 )

@@ -20,6 +20,9 @@ const lingerTime = 500 * time.Millisecond
 // writePiece is how much of an answer has one write deadline.
 const writePiece = 256 << 10
 
+// filePiece is how much of a file has one write deadline.
+const filePiece = 1 << 20
+
 // conn is an admitted connection. Between net/http and the socket it does what
 // net/http cannot: it answers bytes that are no HTTP at once, adds the version
 // header to the answers that net/http writes by itself, holds one deadline over
@@ -159,6 +162,26 @@ func (c *conn) write(p []byte) (written int, err error) {
 			return written, err
 		}
 	}
+}
+
+// ReadFrom lets the kernel move a file to the socket (sendfile), with a write
+// deadline for each piece. net/http calls it for a body of declared length.
+func (c *conn) ReadFrom(r io.Reader) (moved int64, err error) {
+	socket, ok := c.Conn.(io.ReaderFrom)
+	limited, bounded := r.(*io.LimitedReader)
+	if !ok || !bounded || !c.handler.Load() || c.corked {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	for limited.N > 0 {
+		c.Conn.SetWriteDeadline(time.Now().Add(c.admission.limits.WriteTimeout))
+		n, err := socket.ReadFrom(&io.LimitedReader{R: limited.R, N: min(limited.N, filePiece)})
+		moved += n
+		limited.N -= n
+		if err != nil || n == 0 {
+			return moved, err
+		}
+	}
+	return moved, nil
 }
 
 // withVersion puts the version header behind the status line of an answer.

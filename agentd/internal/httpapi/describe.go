@@ -14,6 +14,8 @@ type routeDoc struct {
 	summary  string
 	query    any
 	request  any
+	upload   string // media type of a request that is not JSON
+	carries  string // what an upload is
 	response any
 	note     string // in place of a schema, for an answer that is not JSON
 	media    string // of the answer; empty: JSON
@@ -81,6 +83,8 @@ func (s *Server) describeLimits() schema.Object {
 		"max_body_bytes":           l.MaxBodyBytes,
 		"max_output_bytes":         l.MaxOutputBytes,
 		"max_stdin_write_bytes":    l.MaxStdinWriteBytes,
+		"max_tar_members":          l.MaxTarMembers,
+		"max_tar_bytes":            l.MaxTarBytes,
 		"max_drain_bytes":          l.MaxDrainBytes,
 		"stream_replay_bytes":      l.StreamBufferBytes,
 		"sse_keepalive_secs":       seconds(l.SSEKeepalive),
@@ -102,6 +106,9 @@ func describeRoute(defs *schema.Definitions, r route) schema.Object {
 	}
 	if d.request != nil {
 		out["request"] = schema.Object{"media_type": api.MediaJSON, "schema": defs.Request(d.request)}
+	}
+	if d.upload != "" {
+		out["request"] = schema.Object{"media_type": d.upload, "note": d.carries}
 	}
 	switch {
 	case d.response != nil:

@@ -49,6 +49,10 @@ func (s *Server) table() []route {
 		route{"GET", api.PathTunnel, bearer, s.tunnel, tunnelDoc},
 		route{"GET", api.PathProcs, bearer, s.procs, procsDoc},
 		route{"GET", api.PathDiscovery, bearer, s.discovery, discoveryDoc},
+		route{"GET", api.PathFile, bearer, s.fileGet, fileGetDoc},
+		route{"PUT", api.PathFile, bearer, s.filePut, filePutDoc},
+		route{"GET", api.PathTar, bearer, s.tarGet, tarGetDoc},
+		route{"PUT", api.PathTar, bearer, s.tarPut, tarPutDoc},
 		route{"GET", api.PathHealth, open, s.health, healthDoc},
 		route{"GET", api.PathSchema, open, s.serveSchema, schemaDoc},
 	)

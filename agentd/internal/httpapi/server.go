@@ -17,6 +17,7 @@ import (
 
 	"microvms/agentd/execution"
 	"microvms/agentd/internal/accounts"
+	"microvms/agentd/internal/files"
 	"microvms/agentd/internal/hooks"
 	"microvms/agentd/internal/limits"
 	"microvms/agentd/trace"
@@ -49,6 +50,7 @@ type Server struct {
 	http   *http.Server
 	serial atomic.Uint64
 	schema []byte
+	disk   *files.Reserve
 
 	base context.Context // ends when the daemon does
 	end  context.CancelFunc
@@ -62,6 +64,7 @@ type Server struct {
 // New returns a Server that serves nothing yet.
 func New(c Config) *Server {
 	s := &Server{config: c, limits: c.Limits, log: c.Log, listeners: map[*admission]struct{}{}}
+	s.disk = &files.Reserve{Bytes: uint64(c.Limits.DiskReserveBytes)}
 	s.base, s.end = context.WithCancel(context.Background())
 	s.routes = s.table()
 	s.mux = s.router()

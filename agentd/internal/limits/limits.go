@@ -39,7 +39,10 @@ type Limits struct {
 	TunnelHelloTimeout time.Duration // for the first handshake message, from the upgrade; 10 s
 	TunnelReadyTimeout time.Duration // for the ready message, from the reply; 10 s
 
+	// Files.
 	DiskReserveBytes int64 // 268435456
+	MaxTarMembers    int   // of one archive, extension headers not counted; 100000
+	MaxTarBytes      int64 // declared by all members of one archive; 8589934592
 }
 
 // WithDefaults returns the limits with zero fields replaced by their defaults
@@ -69,6 +72,8 @@ func (l Limits) WithDefaults() Limits {
 	set(&l.TunnelHelloTimeout, 10*time.Second)
 	set(&l.TunnelReadyTimeout, 10*time.Second)
 	set(&l.DiskReserveBytes, 268435456)
+	set(&l.MaxTarMembers, 100000)
+	set(&l.MaxTarBytes, 8589934592)
 	return l
 }
 

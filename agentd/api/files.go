@@ -1,0 +1,16 @@
+package api
+
+// FsQuery is the query of the file routes that take no line range. A missing
+// path is 400, never 404: it must not read as an absent file.
+type FsQuery struct {
+	Path string  `json:"path" schema:"required"`
+	Mode *string `json:"mode,omitzero" default:"null"` // octal, of a written file; only PUT /v1/fs/file reads it
+}
+
+// FileReadQuery is the query of GET /v1/fs/file. Lines are 1-based, both ends
+// inclusive; an end behind the last line reads to the end of the file.
+type FileReadQuery struct {
+	Path      string  `json:"path" schema:"required"`
+	StartLine *uint64 `json:"start_line,omitzero" default:"null"` // nil: 1
+	EndLine   *uint64 `json:"end_line,omitzero" default:"null"`   // nil: the last line
+}
