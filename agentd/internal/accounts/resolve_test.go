@@ -177,6 +177,27 @@ func TestResolve(t *testing.T) {
 	})
 }
 
+// TestNamesBeforeNumbers checks that digits which are a row's name mean the
+// row, whatever row has them for its number.
+func TestNamesBeforeNumbers(t *testing.T) {
+	t.Attr("requirement", "AGENTD-7")
+	t.Attr("requirement", "ACCOUNT-1")
+	dir := t.TempDir()
+	a := &Accounts{PasswdPath: dir + "/passwd", GroupPath: dir + "/group"}
+	write(t, a.PasswdPath, "by-number:x:7:1::/n:/s\n7:x:8:2::/d:/s\n")
+	write(t, a.GroupPath, "by-number:x:7:\n7:x:9:\n")
+	seven := "7"
+	for _, c := range []struct {
+		user *api.NameOrID
+		d    Default
+	}{{api.Name("7"), Default{}}, {nil, Default{Name: &seven}}} {
+		p, bad := a.Resolve(c.user, api.Name("7"), c.d)
+		if bad != nil || show(p.UID) != "8" || show(p.GID) != "9" || p.Identity["HOME"] != "/d" {
+			t.Errorf("resolved %s:%s %v, %v, want the rows named 7", show(p.UID), show(p.GID), p.Identity, bad)
+		}
+	}
+}
+
 // TestRefusalsNameTheValue checks the detail of each refusal, and that a value
 // of any length makes one of a bounded length.
 func TestRefusalsNameTheValue(t *testing.T) {
