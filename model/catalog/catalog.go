@@ -7,6 +7,7 @@ import (
 	"microvms/model/bench"
 	"microvms/model/bootstrap"
 	"microvms/model/execution"
+	"microvms/model/tunnel"
 )
 
 // All returns every suite, in a fixed order. The caller owns the slice.
@@ -14,6 +15,7 @@ func All() []model.Suite {
 	return []model.Suite{
 		bootstrap.Suite(),
 		execution.Suite(),
+		tunnel.Suite(),
 		bench.Suite(),
 	}
 }
