@@ -189,7 +189,10 @@ func TestFileWrite(t *testing.T) {
 // TestFileUploadThatFails leaves nothing behind, whatever ends it.
 func TestFileUploadThatFails(t *testing.T) {
 	t.Attr("requirement", "FS-9")
-	d := booted(t, func(c *agentd.Config) { c.Limits.MaxBodyBytes = 1 << 20; c.Limits.BodyStallTimeout = 50 * time.Millisecond })
+	d := booted(t, func(c *agentd.Config) {
+		c.Limits.MaxBodyBytes = 1 << 20
+		c.Limits.BodyStallTimeout = 50 * time.Millisecond
+	})
 	dir := t.TempDir()
 	head := func(name, rest string) string {
 		return "PUT " + fileURL(api.PathFile, dir+"/"+name) + " HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer " + token + "\r\n" + rest
