@@ -6,6 +6,7 @@ import (
 	"microvms/model"
 	"microvms/model/bench"
 	"microvms/model/bootstrap"
+	"microvms/model/execstart"
 	"microvms/model/execution"
 	"microvms/model/tunnel"
 )
@@ -15,6 +16,7 @@ func All() []model.Suite {
 	return []model.Suite{
 		bootstrap.Suite(),
 		execution.Suite(),
+		execstart.Suite(),
 		tunnel.Suite(),
 		bench.Suite(),
 	}

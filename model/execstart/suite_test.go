@@ -1,0 +1,203 @@
+package execstart
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"microvms/model"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden record")
+
+const goldenFile = "testdata/configs.golden"
+
+// TestGoldenRecord checks every configuration: exact counts, the exact set of
+// violated properties, shortest counterexamples. Then it judges the properties
+// themselves: each one that says "always" or "leads to" is violated by a planted
+// fault, each planted fault is noticed, and what passes passes without being
+// vacuous or leaving an action dead.
+func TestGoldenRecord(t *testing.T) {
+	reports := map[string]*model.Report{}
+	var ordered []*model.Report
+	suite := Suite()
+	for _, c := range suite.Cases {
+		r, err := c.Check(t.Context(), model.Options{Workers: 2})
+		if err != nil {
+			t.Fatalf("case %q: %v", c.Name(), err)
+		}
+		if reports[c.Name()] != nil {
+			t.Fatalf("two cases are named %q", c.Name())
+		}
+		reports[c.Name()] = r
+		ordered = append(ordered, r)
+	}
+	if *update {
+		writeGolden(t, reports)
+	}
+	for _, c := range suite.Cases {
+		want := c.Expect()
+		t.Run(c.Name(), func(t *testing.T) {
+			for _, difference := range want.Compare(reports[c.Name()]) {
+				t.Error(difference)
+			}
+			if want.Deviation != "" && len(want.Violated) == 0 {
+				t.Errorf("nothing notices that %s", want.Deviation)
+			}
+			if !strings.HasPrefix(c.Name(), "m3") && (want.Distinct == 0 || want.States == 0 || want.Depth == 0) {
+				t.Error("the counts are not pinned")
+			}
+		})
+	}
+	if left, stale := suite.Unchallenged(ordered), suite.StaleWaivers(ordered); len(left)+len(stale) > 0 {
+		t.Errorf("no deviation violates %q; needless waivers for %q", left, stale)
+	}
+}
+
+func writeGolden(t *testing.T, reports map[string]*model.Report) {
+	t.Helper()
+	var parts []string
+	put := func(c Config, r *model.Report) {
+		sentence := c.Deviation.String()
+		if sentence == "" {
+			sentence = "the specified rule"
+		}
+		parts = append(parts, formatGolden(c.Name, sentence, found(r)))
+	}
+	for _, c := range Configs() {
+		put(c, reports[c.Name])
+	}
+	atomics := []Config{Sequential()}
+	for _, d := range Deviations() {
+		atomics = append(atomics, d.atomic())
+	}
+	for _, c := range atomics {
+		r, err := model.Check(t.Context(), NewAtomic(c), model.Options{})
+		if err != nil {
+			t.Fatalf("atomic form of %s: %v", c.Name, err)
+		}
+		if c.Deviation == Specified || len(found(r).Violated) > 0 {
+			put(c, r)
+		}
+	}
+	if err := os.WriteFile(goldenFile, []byte(strings.Join(parts, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Fatal("golden record rewritten: read the difference, then run the test again")
+}
+
+// TestPublishedCounts checks the published model against every number that the
+// publication gives: the counts, and the exact set of violated properties with
+// the length of each counterexample, for each of its deviations.
+func TestPublishedCounts(t *testing.T) {
+	for _, p := range m3Published {
+		t.Run(p.name, func(t *testing.T) {
+			r, err := model.Check(t.Context(), NewM3(p.name, p.deviation), model.Options{Workers: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, difference := range p.expect.Compare(r) {
+				t.Error(difference)
+			}
+			terminal, requests := 0, map[Request]bool{}
+			if p.deviation != M3Specified {
+				return
+			}
+			g, err := model.Explore(t.Context(), NewM3(p.name, p.deviation), model.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range g.States {
+				if s.Step == m3Answered && s.Health > 0 {
+					terminal++
+				}
+				if s.Step != m3Idle {
+					requests[s.Request] = true
+				}
+			}
+			if terminal != 3072 || len(requests) != 768 {
+				t.Errorf("%d terminal states and %d requests, want 3072 and 768", terminal, len(requests))
+			}
+		})
+	}
+}
+
+// TestAtomicFormIsMadeOfTheModel walks every step of the atomic form through
+// the interleaved one: the same decisions, in the same order, to the same state.
+func TestAtomicFormIsMadeOfTheModel(t *testing.T) {
+	c := Sequential()
+	m := New(c)
+	g, err := model.Explore(t.Context(), NewAtomic(c), model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	walked := 0
+	for _, e := range g.Edges {
+		if e.Action.ID != StartRequestAction {
+			continue
+		}
+		walked++
+		id, r := RequestOf(e.Action)
+		s, code := g.States[e.From], NoCode
+		for {
+			steps := m.Next(s, nil)
+			i := slices.IndexFunc(steps, func(st model.Step[State]) bool {
+				a := st.Action
+				if s.idle() {
+					return a.ID == ExecReceive && a.Arg[1] == id && st.State.Slots[0].Request == r
+				}
+				return a.ID >= ExecStart
+			})
+			s = steps[i].State
+			if steps[i].Action.ID == ControlAnswer {
+				code = Code(steps[i].Action.Arg[1])
+				break
+			}
+		}
+		if s != g.States[e.To] || code != Code(e.Action.Arg[5]) {
+			t.Fatalf("%s of id %d: the forms differ", r, id)
+		}
+	}
+	if walked < 100 {
+		t.Errorf("only %d steps were compared", walked)
+	}
+}
+
+// TestGoldenRecordIsStrict checks that the record notices one state more, one
+// violated property fewer, and a line that it does not know.
+func TestGoldenRecordIsStrict(t *testing.T) {
+	text := "# a\ncase a\ncounts distinct=1 states=2 depth=3\nviolated 4 \"p q\"\n"
+	got, err := parseGolden(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := got["a"]; e.Distinct != 1 || e.States != 2 || e.Depth != 3 || e.Violated["p q"] != 4 || formatGolden("a", "a", e) != text {
+		t.Errorf("parsed %+v", e)
+	}
+	for _, bad := range []string{"cases a\n", "case a\ncounts distinct=x\n", "case a\nviolated x \"p\"\n", "case a\nviolated 1 p\n"} {
+		if _, err := parseGolden(bad); err == nil {
+			t.Errorf("a bad record was read: %q", bad)
+		}
+	}
+}
+
+// TestBoundsAreChecked checks that a configuration out of bounds is refused.
+func TestBoundsAreChecked(t *testing.T) {
+	for _, edit := range []func(*Config){
+		func(c *Config) { c.Slots = MaxSlots + 1 }, func(c *Config) { c.IDs = MaxIDs + 1 }, func(c *Config) { c.Images = nil },
+		func(c *Config) { c.Requests = -1 }, func(c *Config) { c.Edits = 9 },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a configuration out of bounds was taken")
+				}
+			}()
+			c := Live()
+			edit(&c)
+			New(c)
+		}()
+	}
+}
