@@ -54,7 +54,7 @@ func (c *Config) farDeliver(s *State, f Frame, hungUp bool) {
 	switch f.Kind {
 	case HelloFrame, Mangled:
 		if d.Established {
-			c.farLost(s)
+			c.farForged(s)
 			return
 		}
 		c.farHello(s, f)

@@ -18,6 +18,9 @@ func checkAll(t *testing.T) map[string]*model.Report {
 	t.Helper()
 	out := map[string]*model.Report{}
 	for _, c := range Suite().Cases {
+		if c.Name() == Path().Name && !bigCounts {
+			continue
+		}
 		r, err := c.Check(t.Context(), model.Options{Workers: 2})
 		if err != nil {
 			t.Fatalf("case %q: %v", c.Name(), err)
@@ -44,6 +47,9 @@ func TestGoldenRecord(t *testing.T) {
 	stated := map[string]bool{}
 	for _, c := range Suite().Cases {
 		r, want := reports[c.Name()], c.Expect()
+		if r == nil {
+			continue
+		}
 		t.Run(c.Name(), func(t *testing.T) {
 			compare(t, r, want)
 			for _, p := range r.Properties {

@@ -51,6 +51,7 @@ func (t *one) relay(ctx context.Context, guest *net.TCPConn) *outcome {
 		r.guest.SetReadDeadline(time.Now().Add(farewell))
 	}
 	r.guest.SetWriteDeadline(time.Unix(1, 0))
+	t.tell(o) // before the close, which waits for the caller
 	// The reader of frames ends with the WebSocket, the reader of the guest with
 	// the guest or the farewell.
 	if o.silent {

@@ -83,6 +83,7 @@ type outcome struct {
 	reason string
 	silent bool // no close frame is written
 	guest  string
+	told   bool // recorded and logged
 }
 
 func refuse(code int, format string, args ...any) *outcome {
@@ -95,6 +96,7 @@ type one struct {
 	Request
 	ws      *websocket.Conn
 	caller  Caller
+	started time.Time
 	session *tunnel.Session // nil for a plain tunnel
 }
 
@@ -107,15 +109,23 @@ func (c *Config) Serve(ctx context.Context, ws *websocket.Conn, caller Caller, r
 	// any length and is relayed in pieces, and a verified one is bounded by its
 	// buffer.
 	ws.SetReadLimit(-1)
-	started := c.Clock.Now()
-	t := &one{Config: c, Request: r, ws: ws, caller: caller}
+	t := &one{Config: c, Request: r, ws: ws, caller: caller, started: c.Clock.Now()}
 	o := t.run(ctx)
-	t.record(trace.TunnelFinish, trace.Attr{Key: "end", Value: string(o.end)}, trace.Attr{Key: "guest", Value: o.guest})
-	c.Log.Debug("tunnel ended", "request", r.Serial, "port", r.Port, "identity", r.Identity, "end", string(o.end),
-		"duration_ms", c.Clock.Now().Sub(started).Milliseconds())
+	t.tell(o)
 	if !o.silent {
 		ws.Close(o.code, o.reason) // waits, within bounds, for the caller's
 	}
+}
+
+// tell records and logs, once, how the tunnel ended.
+func (t *one) tell(o *outcome) {
+	if o.told {
+		return
+	}
+	o.told = true
+	t.record(trace.TunnelFinish, trace.Attr{Key: "end", Value: string(o.end)}, trace.Attr{Key: "guest", Value: o.guest})
+	t.Log.Debug("tunnel ended", "request", t.Serial, "port", t.Port, "identity", t.Identity, "end", string(o.end),
+		"duration_ms", t.Clock.Now().Sub(t.started).Milliseconds())
 }
 
 // run goes through the tunnel's phases in the order of their close codes: 4401,
