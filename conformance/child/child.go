@@ -47,6 +47,13 @@ var Env = map[string]string{"GORACE": "atexit_sleep_ms=0"}
 // RunIfAsked turns the program into a child when its arguments say so; it then
 // never returns. It is called before anything else, in main or in an init.
 func RunIfAsked() {
+	if asked, err := identify(os.Args); asked {
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "child: %v\n", err)
+			os.Exit(125)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) != 4 || os.Args[1] != Marker {
 		return
 	}
