@@ -4,8 +4,8 @@
 // process accounting and health. The command agentd/cmd/agentd is the same
 // daemon with its settings read from the environment.
 //
-// Parts of wire version 1 that this version refuses, never fakes: power-off on
-// exit.
+// What changes the machine beyond files and commands (identity repair, hook
+// handlers, power-off) is off unless its Config field is set.
 package agentd
 
 import (
@@ -21,8 +21,11 @@ import (
 
 	"microvms/agentd/execution"
 	"microvms/agentd/internal/accounts"
+	"microvms/agentd/internal/capabilities"
+	"microvms/agentd/internal/handlers"
 	"microvms/agentd/internal/hooks"
 	"microvms/agentd/internal/httpapi"
+	"microvms/agentd/internal/identity"
 	"microvms/agentd/internal/limits"
 	"microvms/agentd/trace"
 )
@@ -31,6 +34,10 @@ import (
 // A zero field takes its default; a negative one means zero, where zero has a
 // meaning of its own.
 type Limits = limits.Limits
+
+// IdentityMachine is what identity repair changes. Its zero value is the real
+// machine; tests put parts of their own in its place.
+type IdentityMachine = identity.Machine
 
 // Config holds everything that a Daemon is given. The zero value serves wire
 // version 1 with its defaults and an empty image environment.
@@ -42,7 +49,7 @@ type Config struct {
 	Gate     trace.Gate     // nil: none
 
 	// Environ is the daemon's startup environment in the form of os.Environ,
-	// from which the image snapshot is taken once. It is not kept.
+	// from which the image snapshot is taken once. Hook handlers get all of it.
 	Environ []string
 
 	Limits Limits
@@ -62,12 +69,23 @@ type Config struct {
 	// "/etc/agentd/image-user".
 	ImageUserPath string
 
-	// RepairIdentity asks for identity repair at bootstrap. This version has
-	// none; New warns, and health reports that no repair ran.
+	// HandlerDir holds the image's hook handlers, which run as the daemon's
+	// user; empty: there are none. The command uses /etc/agentd/hooks.d, and no
+	// caller may take it from the environment.
+	HandlerDir string
+
+	// RepairIdentity asks for identity repair at the winning run hook. It
+	// changes the machine, so only the daemon's command sets it by default.
 	RepairIdentity bool
-	// PowerOff powers the VM off. This version answers poweroff_unavailable to
-	// every request for it, whether or not this is set.
+	// Identity is the machine that the repair changes; zero: this one.
+	Identity IdentityMachine
+
+	// PowerOff powers the VM off; nil except in the daemon's command. Without it
+	// every request for a power-off is answered poweroff_unavailable.
 	PowerOff func() error
+	// MayPowerOff says whether PowerOff would be allowed; nil: whether this
+	// process holds CAP_SYS_BOOT in its effective and permitted sets.
+	MayPowerOff func() bool
 
 	// Pace lets output wait, within bounds, for a reader that keeps up; nil: it
 	// never waits, and a reader that the ring outruns loses bytes.
@@ -108,8 +126,11 @@ func New(c Config) (*Daemon, error) {
 	c.PasswdPath = cmp.Or(c.PasswdPath, "/etc/passwd")
 	c.GroupPath = cmp.Or(c.GroupPath, "/etc/group")
 	c.ImageUserPath = cmp.Or(c.ImageUserPath, accounts.ImageUserPath)
-	if c.RepairIdentity {
-		c.Log.Warn("identity repair is not part of this version: no repair will run")
+	if c.MayPowerOff == nil {
+		c.MayPowerOff = capabilities.MayPowerOff
+	}
+	if c.Waits == nil {
+		c.Waits = execution.NewWaits() // one owner for commands and handlers
 	}
 	l := c.Limits.WithDefaults()
 	registry := execution.New(c.execution(l))
@@ -119,8 +140,20 @@ func New(c Config) (*Daemon, error) {
 		Accounts:    &accounts.Accounts{PasswdPath: c.PasswdPath, GroupPath: c.GroupPath},
 		ImageEnv:    accounts.Snapshot(c.Environ),
 		DefaultUser: c.defaultUser(),
+		Handlers: handlers.New(handlers.Config{
+			Dir: c.HandlerDir, Budget: l.HookHandlerTimeout, Environ: c.Environ, Clock: c.Clock, Waits: c.Waits, Log: c.Log,
+		}),
+		Identity: c.identity(), PowerOff: c.PowerOff, MayPowerOff: c.MayPowerOff,
 	})
 	return &Daemon{server: server, registry: registry, done: make(chan struct{})}, nil
+}
+
+// identity returns the machine to repair, nil for none.
+func (c *Config) identity() *identity.Machine {
+	if !c.RepairIdentity {
+		return nil // IDENTITY-3: switched off is not attempted, and health keeps saying so
+	}
+	return &c.Identity
 }
 
 // execution is the core's configuration: wire version 1 with these limits. In

@@ -138,7 +138,7 @@ func (e *Exec) escalate(esc *escalation) {
 	close(esc.done)
 	e.mu.Unlock()
 	if removed {
-		e.group.end()
+		e.group.forget()
 	}
 }
 

@@ -61,6 +61,7 @@ type group struct {
 	handle    *groupHandle
 	collected bool // the leader's status was collected: (a) is over
 	gone      bool // nothing is left, for ever: an empty group cannot be entered
+	watchers  int  // who waits for its end: a collected record keeps its group for them
 
 	session int      // the leader's session
 	known   []member // proven members, from the last look
@@ -191,6 +192,16 @@ func (g *group) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.endLocked()
+}
+
+// forget is end for a record that was collected, unless somebody waits for the
+// group's end.
+func (g *group) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.watchers == 0 {
+		g.endLocked()
+	}
 }
 
 // endLocked lets go of the group: nothing is left to signal, or nobody will.

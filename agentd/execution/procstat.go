@@ -88,6 +88,8 @@ type procReader interface {
 	stat(pid int) (process, error)
 	// liveThread says whether a thread of the process other than a zombie runs.
 	liveThread(pid int) bool
+	// threads is liveThread with its error, for those who must know.
+	threads(pid int) (live bool, err error)
 }
 
 // procFS is the procReader of a mounted proc file system.
@@ -151,17 +153,27 @@ func absent(err error) error {
 }
 
 func (p procFS) liveThread(pid int) bool {
+	live, err := p.threads(pid)
+	return live && err == nil
+}
+
+func (p procFS) threads(pid int) (bool, error) {
 	dir := p.root + "/" + strconv.Itoa(pid) + "/task"
 	tids, err := p.numbers(dir)
 	if err != nil {
-		return false
+		return false, absent(err)
 	}
 	for _, tid := range tids {
-		if t, err := p.read(dir + "/" + strconv.Itoa(tid) + "/stat"); err == nil && !t.dead() {
-			return true
+		t, err := p.read(dir + "/" + strconv.Itoa(tid) + "/stat")
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it ended meanwhile
+		case err != nil:
+			return false, err
+		case !t.dead():
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // dead says whether the state is that of a zombie or of a process past it.

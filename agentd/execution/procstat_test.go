@@ -109,7 +109,7 @@ func TestProcessLive(t *testing.T) {
 		{'Z', 1, true, false}, {'Z', 2, true, true}, {'Z', 2, false, false}, {'X', 1, true, false}, {'x', 1, true, false},
 	} {
 		p := process{pid: 9, state: c.state, threads: c.threads}
-		if got := p.live(fakeTable{threads: c.live}); got != c.want {
+		if got := p.live(fakeTable{anyThread: c.live}); got != c.want {
 			t.Errorf("state %c, %d threads, live thread %v: live = %v, want %v", c.state, c.threads, c.live, got, c.want)
 		}
 	}
@@ -118,7 +118,7 @@ func TestProcessLive(t *testing.T) {
 // fakeTable is a process table made up by a test.
 type fakeTable struct {
 	processes []process // ascending by pid
-	threads   bool      // answer of liveThread
+	anyThread bool      // answer of liveThread
 }
 
 func (f fakeTable) pids() ([]int, error) {
@@ -138,4 +138,6 @@ func (f fakeTable) stat(pid int) (process, error) {
 	return process{}, fs.ErrNotExist
 }
 
-func (f fakeTable) liveThread(int) bool { return f.threads }
+func (f fakeTable) liveThread(int) bool { return f.anyThread }
+
+func (f fakeTable) threads(int) (bool, error) { return f.anyThread, nil }

@@ -46,7 +46,7 @@ func (r *Registry) collect(e *Exec) {
 	r.note(r.base, e.key, trace.ExecCollect)
 	r.mu.Unlock()
 	if idle { // a kill under way is not cut short: it ends the group itself
-		e.group.end()
+		e.group.forget()
 	}
 }
 

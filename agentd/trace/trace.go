@@ -17,6 +17,8 @@ type Action string
 const (
 	HookReceive      Action = "HookReceive"      // a hook request enters the hook log
 	HookDecide       Action = "HookDecide"       // under the lock: install, replay or conflict
+	HookHandlerStart Action = "HookHandlerStart" // the image's handler starts; no other runs
+	HookHandlerEnd   Action = "HookHandlerEnd"   // it ended, or its budget did: its outcome is on the hook's entry
 	HookAnswer       Action = "HookAnswer"       // the answer is written
 	ControlAuthorize Action = "ControlAuthorize" // under the lock: the bearer is judged
 	ControlServe     Action = "ControlServe"     // an authorized request reaches its handler
@@ -42,6 +44,7 @@ const (
 	ExecKill       Action = "ExecKill"       // a kill request reaches the exec
 	ExecAck        Action = "ExecAck"        // the result is released
 	ExecCollect    Action = "ExecCollect"    // an acked record is removed after its retention
+	PowerOff       Action = "PowerOff"       // the result is stored and the group has ended: the machine goes down
 	StreamAttach   Action = "StreamAttach"   // a reader takes its snapshot and subscription
 	StreamDeliver  Action = "StreamDeliver"  // an output event is handed to a reader
 	StreamGap      Action = "StreamGap"      // a gap event is handed to a reader

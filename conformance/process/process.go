@@ -44,8 +44,8 @@ const (
 	stopLimit  = 30 * time.Second
 )
 
-// Start starts the command and waits until it listens. Identity repair is always off, so that nothing on this machine
-// changes. The caller stops the daemon.
+// Start starts the command and waits until it listens. Identity repair is always off and the power to end the machine
+// is taken from the daemon, so that nothing on this machine changes. The caller stops the daemon.
 func Start(ctx context.Context, binary string, o Options) (*Daemon, error) {
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "AGENTD_PORT=0", "AGENTD_LOG=info"}, o.Env...)
@@ -58,10 +58,10 @@ func Start(ctx context.Context, binary string, o Options) (*Daemon, error) {
 	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
+	d := &Daemon{cmd: cmd, drained: make(chan struct{})}
+	if err := startHarmless(cmd, d.drained); err != nil {
 		return nil, fmt.Errorf("cannot start the daemon %q: %w", binary, err)
 	}
-	d := &Daemon{cmd: cmd, drained: make(chan struct{})}
 	log := bufio.NewReader(out)
 	found := make(chan error, 1)
 	go func() {

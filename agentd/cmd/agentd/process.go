@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"microvms/agentd/execution"
+	"microvms/agentd/internal/capabilities"
 )
 
 // process is what the command does to the process that it runs in. Tests of
@@ -21,6 +22,11 @@ type process interface {
 	prepare(log *slog.Logger) *execution.OOMScoreAdj
 	// adoptsOrphans reports whether orphans become this process's children.
 	adoptsOrphans() bool
+	// dropCapabilities takes from later children what the image withholds. An
+	// error means that nothing may be started.
+	dropCapabilities() error
+	// powerOff returns what powers the machine off, nil for nothing.
+	powerOff() func() error
 }
 
 // thisProcess is the real one.
@@ -67,4 +73,14 @@ func (thisProcess) adoptsOrphans() bool {
 		subreaper = 0
 	}
 	return os.Getpid() == 1 || subreaper != 0
+}
+
+func (thisProcess) dropCapabilities() error { return capabilities.DropForChildren() }
+
+func (thisProcess) powerOff() func() error {
+	return func() error {
+		// The call ends the machine without writing anything back.
+		unix.Sync()
+		return unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) // POWER-7: one call, no shell, no capability raised for it
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"microvms/agentd"
 	"microvms/agentd/execution"
+	"microvms/agentd/internal/handlers"
 )
 
 // Exit codes.
@@ -46,7 +47,14 @@ keeps its default, with a warning in the log.
   AGENTD_DEFAULT_USER             user of starts that name none, by name or number
   AGENTD_PRESERVE_IMAGE_USER      1: the user in /etc/agentd/image-user, where the
                                   variable above is not set
-  AGENTD_DROP_EXEC_CAPABILITIES   false or 0; true is refused by this version
+  AGENTD_HOOK_HANDLER_TIMEOUT_SECS
+                                  budget of a handler in /etc/agentd/hooks.d, cut
+                                  to 1..55 (20)
+  AGENTD_REPAIR_IDENTITY          give the VM an identity of its own at bootstrap (true)
+  AGENTD_DROP_EXEC_CAPABILITIES   true or 1: commands and handlers never hold
+                                  SYS_ADMIN, SYS_BOOT, SYS_MODULE, SYS_RAWIO,
+                                  SYS_PTRACE, PERFMON or BPF (false); what is
+                                  none of true, false, 1 and 0 refuses to start
 
 Logs are JSON lines on stdout; the line with msg "listening" carries the
 address as addr. Example:
@@ -81,6 +89,13 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 		fmt.Fprintf(stderr, "agentd: %v\n", err)
 		return exitUsage
 	}
+	if set.dropCapabilities {
+		// CAP-1: before the daemon starts a thread, a handler or a command.
+		if err := p.dropCapabilities(); err != nil {
+			fmt.Fprintf(stderr, "agentd: refusing to run commands with capabilities that must be dropped: %v\n", err)
+			return exitUsage
+		}
+	}
 	log := slog.New(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: set.level}))
 	for _, w := range warnings {
 		log.Warn("setting keeps its default", "variable", w.variable, "reason", w.reason)
@@ -99,6 +114,8 @@ func serve(ctx context.Context, set settings, host, tracePath string, log *slog.
 	c.Version, c.Log = version, log
 	c.OOMScoreAdj = p.prepare(log)
 	c.Pace = execution.DefaultPace()
+	c.HandlerDir = handlers.DefaultDir
+	c.PowerOff = p.powerOff()
 	if p.adoptsOrphans() {
 		waits := execution.NewReaper()
 		defer waits.Close()

@@ -16,6 +16,8 @@ type settings struct {
 	config agentd.Config
 	port   uint16
 	level  slog.Level
+	// dropCapabilities asks that children inherit fewer capabilities.
+	dropCapabilities bool
 }
 
 // warning is a setting that keeps its default. It never quotes the value: a
@@ -38,10 +40,11 @@ func readSettings(environ []string) (settings, []warning, error) {
 			}
 		}
 	}
-	if err := r.dropCapabilities(); err != nil {
+	drop, err := r.dropCapabilities()
+	if err != nil {
 		return settings{}, nil, err
 	}
-	s := settings{port: 9000, level: r.logLevel()}
+	s := settings{port: 9000, level: r.logLevel(), dropCapabilities: drop}
 	if port, ok := r.integer("AGENTD_PORT", 16); ok {
 		s.port = uint16(port)
 	}
@@ -55,6 +58,10 @@ func readSettings(environ []string) (settings, []warning, error) {
 	r.seconds("AGENTD_OUTPUT_LINGER_SECS", &l.OutputLinger)
 	r.seconds("AGENTD_EXEC_TTL_SECS", &l.ExecTTL)
 	r.seconds("AGENTD_SSE_KEEPALIVE_SECS", &l.SSEKeepalive)
+	if n, ok := r.integer("AGENTD_HOOK_HANDLER_TIMEOUT_SECS", 64); ok {
+		// HOOK-21: below the platform's limit of a minute for a hook, whatever is asked for.
+		l.HookHandlerTimeout = time.Duration(min(max(n, 1), 55)) * time.Second
+	}
 	s.config.RepairIdentity = r.flag("AGENTD_REPAIR_IDENTITY", true)
 	if user, ok := r.values["AGENTD_DEFAULT_USER"]; ok {
 		s.config.DefaultUser = &user // set but empty is not unset
@@ -147,15 +154,16 @@ func (r *reader) logLevel() slog.Level {
 	return slog.LevelInfo
 }
 
-// dropCapabilities accepts only the values that this version can honour.
-func (r *reader) dropCapabilities() error {
+// dropCapabilities is strict: a guess in either direction would give commands
+// what the image withholds, or withhold what it gives.
+func (r *reader) dropCapabilities() (bool, error) {
 	const variable = "AGENTD_DROP_EXEC_CAPABILITIES"
 	value, ok := r.values[variable]
 	switch {
 	case !ok, value == "false", value == "0":
-		return nil
+		return false, nil
 	case value == "true", value == "1":
-		return fmt.Errorf("%s is on, and this version cannot drop capabilities; refusing to run commands that keep them: set it to false", variable)
+		return true, nil
 	}
-	return fmt.Errorf("%s is neither true, false, 1 nor 0; refusing to guess", variable)
+	return false, fmt.Errorf("%s is neither true, false, 1 nor 0; refusing to guess", variable)
 }

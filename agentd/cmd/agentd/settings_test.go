@@ -64,7 +64,7 @@ func TestUnreadableSettings(t *testing.T) {
 			}
 		}
 	}
-	for _, value := range []string{"", "yes", "TRUE", " true", "\xff", "true", "1"} {
+	for _, value := range []string{"", "yes", "TRUE", " true", "\xff", "10"} {
 		if _, _, err := readSettings([]string{"AGENTD_DROP_EXEC_CAPABILITIES=" + value}); err == nil {
 			t.Errorf("AGENTD_DROP_EXEC_CAPABILITIES=%q was accepted", value)
 		}

@@ -68,9 +68,9 @@ func New(entries int) *Bootstrap { return &Bootstrap{cap: entries} }
 
 // Observe enters a hook request into the log, or counts it as dropped once the
 // log is full: the earliest entries are the platform's own, later ones may be
-// spam from inside the VM. It reports whether the entry was kept. then, if not
-// nil, is called under the lock.
-func (b *Bootstrap) Observe(hook string, at time.Time, then func(kept bool)) (kept bool) {
+// spam from inside the VM. It reports whether the entry was kept, and its place
+// in the log for Finish. then, if not nil, is called under the lock.
+func (b *Bootstrap) Observe(hook string, at time.Time, then func(kept bool)) (entry int, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if kept = len(b.log) < b.cap; kept {
@@ -81,7 +81,18 @@ func (b *Bootstrap) Observe(hook string, at time.Time, then func(kept bool)) (ke
 	if then != nil {
 		then(kept)
 	}
-	return kept
+	return len(b.log) - 1, kept
+}
+
+// Finish puts what the hook's handler did on its kept entry. o must not be
+// changed afterwards. then, if not nil, is called under the lock.
+func (b *Bootstrap) Finish(entry int, o *api.HandlerOutcome, then func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.log[entry].Handler = o
+	if then != nil {
+		then()
+	}
 }
 
 // Decide judges a well-formed payload and, for the first, installs token,
@@ -183,7 +194,7 @@ func (b *Bootstrap) Identity() *Identity {
 }
 
 // Log returns a copy of the kept entries, oldest first, and the number of
-// dropped ones.
+// dropped ones. The outcomes in it are shared and must not be changed.
 func (b *Bootstrap) Log() ([]api.HookObservation, uint64) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

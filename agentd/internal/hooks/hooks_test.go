@@ -129,7 +129,7 @@ func TestLogIsCapped(t *testing.T) {
 	t.Attr("requirement", "HOOK-2")
 	b := New(2)
 	for i := range 5 {
-		if kept := b.Observe(fmt.Sprint(i), time.Unix(int64(i), 0), nil); kept != (i < 2) {
+		if _, kept := b.Observe(fmt.Sprint(i), time.Unix(int64(i), 0), nil); kept != (i < 2) {
 			t.Errorf("entry %d kept: %v", i, kept)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"microvms/agentd/api"
+	"microvms/agentd/internal/identity"
 )
 
 // health serves GET /v1/health: always 200, without a bearer, before bootstrap
@@ -19,16 +20,26 @@ func (s *Server) health(a *answer, _ *request) {
 	if s.config.DefaultUser.Configured() {
 		a.Header()[api.HeaderDefaultUser] = []string{"1"}
 	}
+	if s.mayPowerOff() { // HEALTH-8: asked anew, because the capability may go
+		a.Header()[api.HeaderPowerOffExit] = []string{"1"}
+	}
+	steps := []api.IdentityStep{}
+	repaired := s.repair.Load()
+	if repaired != nil {
+		steps = *repaired
+	}
 	a.json(http.StatusOK, &api.Health{
-		Version:       s.config.Version,
-		Bootstrapped:  s.config.Boot.Bootstrapped(),
-		Disk:          measureDisk(".", uint64(s.limits.DiskReserveBytes)),
-		Busy:          busy,
-		Execs:         uint(registered),
-		Hooks:         observed,
-		HooksDropped:  dropped,
-		IdentitySteps: []api.IdentityStep{},
-		ImageEnvKeys:  &keys,
+		Version:          s.config.Version,
+		Bootstrapped:     s.config.Boot.Bootstrapped(),
+		Disk:             measureDisk(".", uint64(s.limits.DiskReserveBytes)),
+		Busy:             busy,
+		Execs:            uint(registered),
+		Hooks:            observed,
+		HooksDropped:     dropped,
+		IdentityDegraded: identity.Degraded(steps),
+		IdentityRepaired: repaired != nil, // IDENTITY-4: it ran on this VM, whatever its steps came to
+		IdentitySteps:    steps,
+		ImageEnvKeys:     &keys,
 	})
 }
 

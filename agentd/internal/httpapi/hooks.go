@@ -8,6 +8,7 @@ import (
 
 	"microvms/agentd/api"
 	"microvms/agentd/internal/hooks"
+	"microvms/agentd/internal/identity"
 	"microvms/agentd/trace"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) hook(a *answer, r *request, name string) {
 			s.record(p, trace.Attr{Key: "hook", Value: name}, trace.Attr{Key: "kept", Value: kept})
 		}
 	}
-	kept := s.config.Boot.Observe(name, s.config.Clock.Now(), then)
+	entry, kept := s.config.Boot.Observe(name, s.config.Clock.Now(), then)
 	level := slog.LevelInfo
 	if !kept {
 		level = slog.LevelDebug // spam from inside the VM must not fill the log either
@@ -43,19 +44,25 @@ func (s *Server) hook(a *answer, r *request, name string) {
 		a.empty(http.StatusBadRequest) // the peer left, or its chunks are broken
 		return
 	}
+	handle := func() {
+		if kept { // HOOK-14: a dropped request runs nothing, or a flood of hooks were one of processes
+			s.runHandler(r, name, entry)
+		}
+	}
 	if name == api.HookRun {
-		s.runHook(a, r, body)
+		s.runHook(a, r, body, handle)
 		return
 	}
 	if name == api.HookResume && !s.config.Boot.Bootstrapped() {
 		s.log.Error("resumed without a token: this looks like a cold start")
 	}
+	handle() // before the answer: after suspend's the VM freezes, after resume's traffic comes
 	a.empty(http.StatusOK)
 }
 
 // runHook is the one-shot bootstrap. It takes no credential: the platform has
-// none to present.
-func (s *Server) runHook(a *answer, r *request, body []byte) {
+// none to present. handle runs the handler.
+func (s *Server) runHook(a *answer, r *request, body []byte, handle func()) {
 	if !isJSON(r.Header) {
 		s.log.Warn("run hook refused", "reason", "content type is not json")
 		a.empty(http.StatusBadRequest)
@@ -83,6 +90,8 @@ func (s *Server) runHook(a *answer, r *request, body []byte) {
 	switch s.config.Boot.Decide(payload, then) {
 	case hooks.Installed:
 		s.log.Info("bootstrapped", "env_keys", len(payload.Env), "identity", payload.Identity != nil)
+		s.repairIdentity() // IDENTITY-1: here alone, never in the VM that builds the image
+		handle()           // HOOK-13: a replay or a conflict comes to another case
 		a.empty(http.StatusOK)
 	case hooks.Replayed:
 		s.log.Info("bootstrap replayed")
@@ -91,4 +100,42 @@ func (s *Server) runHook(a *answer, r *request, body []byte) {
 		s.log.Warn("bootstrap with another token refused")
 		a.empty(http.StatusConflict)
 	}
+}
+
+// repairIdentity gives this VM an identity of its own. Failures are reported
+// and refuse nothing.
+func (s *Server) repairIdentity() {
+	if s.config.Identity == nil {
+		return
+	}
+	steps := s.config.Identity.Repair()
+	for _, step := range steps {
+		if step.Error != nil {
+			s.log.Warn("identity step failed", "step", step.Name, "err", *step.Error)
+		}
+	}
+	s.log.Info("identity repaired", "degraded", identity.Degraded(steps))
+	s.repair.Store(&steps)
+}
+
+// runHandler runs the image's handler for a kept hook request, if there is one,
+// and puts its outcome on the request's entry.
+func (s *Server) runHandler(r *request, hook string, entry int) {
+	h := s.config.Handlers.Find(hook)
+	if h == nil {
+		return
+	}
+	p := trace.Point{Action: trace.HookHandlerStart, Request: r.serial}
+	s.pass(p)
+	// A lost client must not cut a handler in two: the context is the daemon's.
+	release, err := s.config.Handlers.Acquire(s.detached())
+	if err != nil {
+		panic(http.ErrAbortHandler) // the daemon ends
+	}
+	defer release()
+	s.record(p)
+	o := s.config.Handlers.Run(s.detached(), h, s.config.Boot.Env())
+	p.Action = trace.HookHandlerEnd
+	s.pass(p)
+	s.config.Boot.Finish(entry, o, func() { s.record(p) })
 }

@@ -15,10 +15,13 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"microvms/agentd/api"
 	"microvms/agentd/execution"
 	"microvms/agentd/internal/accounts"
 	"microvms/agentd/internal/files"
+	"microvms/agentd/internal/handlers"
 	"microvms/agentd/internal/hooks"
+	"microvms/agentd/internal/identity"
 	"microvms/agentd/internal/limits"
 	"microvms/agentd/trace"
 )
@@ -37,6 +40,11 @@ type Config struct {
 	ImageEnv map[string]string // the image snapshot; never written
 
 	DefaultUser accounts.Default // whom a start without a user runs as
+
+	Handlers    *handlers.Runner
+	Identity    *identity.Machine // nil: identity repair is off
+	PowerOff    func() error      // nil: the daemon cannot
+	MayPowerOff func() bool       // whether PowerOff would be allowed
 }
 
 // Server serves wire version 1 on listeners. Its methods are safe for
@@ -51,6 +59,7 @@ type Server struct {
 	serial atomic.Uint64
 	schema []byte
 	disk   *files.Reserve
+	repair atomic.Pointer[[]api.IdentityStep] // what identity repair did; nil: it did not run
 
 	base context.Context // ends when the daemon does
 	end  context.CancelFunc
@@ -58,7 +67,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[*admission]struct{}
 	stopping  bool
-	tunnels   sync.WaitGroup // grows only while not stopping
+	tunnels   sync.WaitGroup // tunnels and power-off watches; grows only while not stopping
 }
 
 // New returns a Server that serves nothing yet.
@@ -127,6 +136,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(grace)
 	s.end()
 	s.tunnels.Wait() // the end of the daemon's context has cut them
+	s.config.Handlers.Wait()
 	if err == nil {
 		return nil
 	}

@@ -32,12 +32,22 @@ func (s *Server) execStart(a *answer, r *request) {
 		a.fail(bad.Code, bad.Detail)
 		return
 	}
+	if req.PowerOffOnExit {
+		if !s.beginTunnel() { // nobody would be left to power off
+			s.failStart(a, r, execution.ErrClosed)
+			return
+		}
+		defer s.tunnels.Done()
+	}
 	// A lost client must not cut a spawn in two: the context is the daemon's.
 	ctx := execution.WithRequest(s.detached(), r.serial)
 	// EXEC-4: prepare runs only for an id that is not known, so a retry is
 	// answered before any name is resolved and before power-off is judged.
-	_, created, err := s.config.Registry.Start(ctx, execution.Key{Namespace: namespace, ID: req.ExecID},
+	e, created, err := s.config.Registry.Start(ctx, execution.Key{Namespace: namespace, ID: req.ExecID},
 		func(ctx context.Context) (*execution.Command, error) { return s.prepare(ctx, r.serial, &req, timeout) })
+	if req.PowerOffOnExit && created && err == nil { // POWER-6: a retry is no second request for it
+		s.powerOffAfter(e, req.ExecID)
+	}
 	if err == nil && !created {
 		// EXEC-7: these are faults of the body's form, not of a name in it.
 		if bad := emptyProgram(&req); bad != nil {
@@ -168,10 +178,8 @@ func (s *Server) resolve(req *api.StartRequest) (*execution.Command, *api.Error)
 	if bad != nil {
 		return nil, bad
 	}
-	if req.PowerOffOnExit {
-		// EXEC-11: refused before the spawn; a command that could not be
-		// followed by its power-off must not run.
-		return nil, &api.Error{Code: api.PowerOffUnavailable, Detail: "the daemon cannot power off this VM"}
+	if bad := s.cannotPowerOff(req); bad != nil {
+		return nil, bad
 	}
 	c := &execution.Command{
 		Env: accounts.Entries(env), Credential: credential(who), Stdin: req.Stdin, ReapGroup: req.ReapGroupOnExit,

@@ -23,6 +23,8 @@ type Limits struct {
 	HookBodyTimeout time.Duration // 5 s
 	HookLogEntries  int           // 64
 
+	HookHandlerTimeout time.Duration // budget of one handler, its output included; 20 s
+
 	// Execution.
 	MaxOutputBytes     int           // kept of each stream for polls; 8388608
 	StreamBufferBytes  int           // replay window of an exec, both streams; 1048576
@@ -59,6 +61,7 @@ func (l Limits) WithDefaults() Limits {
 	set(&l.HookBodyBytes, 32768)
 	set(&l.HookBodyTimeout, 5*time.Second)
 	set(&l.HookLogEntries, 64)
+	set(&l.HookHandlerTimeout, 20*time.Second)
 	set(&l.MaxOutputBytes, 8388608)
 	set(&l.StreamBufferBytes, 1048576)
 	set(&l.MaxStdinWriteBytes, 1048576)
