@@ -46,6 +46,10 @@ type Knobs struct {
 	Ceiling int64         // resident bytes that a row may add; 128 MiB
 	Settle  time.Duration // until nothing may be left of a row; 10 s
 	Limit   time.Duration // of one case, beside Longest and the time that Volume takes; 60 s
+
+	// Mounts of the guest that rows may use; empty: cases that need them are not played.
+	SmallDisk string // a folder on a filesystem that may be filled, some times the disk reserve in size
+	ReadOnly  string // a folder on a read-only filesystem
 }
 
 func (k Knobs) withDefaults() Knobs {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Rows returns the catalogue: every row of the hostile input facts, parts HTTP
-// and Exec, that needs neither files nor tunnels, in the order of their ids.
+// Rows returns the catalogue: every row of the hostile input facts, parts HTTP,
+// Exec and Tar upload, that needs no tunnel, in the order of their ids.
 // The slice and its rows are fresh.
 func Rows() []Row {
 	return slices.Concat(
@@ -14,6 +14,9 @@ func Rows() []Row {
 		[]Row{timeouts(), paths(), unreadStream(), manyReaders(), offsets()},
 		[]Row{programs(), arguments(), directories(), ids(), stubbornProcesses(), floods(), exactBytes()},
 		[]Row{killMoments(), stdinWrites(), suspension()},
+		[]Row{memberNames(), linkThenThrough(), longTargets(), memberTypes(), memberModes(), sameNames()},
+		[]Row{contradictions(), hugeHeaders(), badNumbers(), cutArchives(), trailers(), bombs()},
+		[]Row{oddNames(), fullDisk(), targets()},
 	)
 }
 

@@ -4,6 +4,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -34,6 +35,10 @@ type Reserve struct {
 	mu       sync.Mutex
 	promised map[uint64]uint64 // claimed and not yet written, by device
 }
+
+// errNoBlocks is the measurement of a filesystem that stores nothing, such as
+// /proc: it has no free space to be short of.
+var errNoBlocks = errors.New("the filesystem has no blocks")
 
 // FullError says that a write would take free space below the reserve.
 type FullError struct {
@@ -172,6 +177,9 @@ func (r *Reserve) probe(path string) (Space, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
 		return Space{}, err
+	}
+	if fs.Blocks == 0 {
+		return Space{}, errNoBlocks
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {

@@ -166,6 +166,20 @@ func TestUnknownIsNotFull(t *testing.T) {
 	c.Release()
 }
 
+// TestProcIsNotFull measures a filesystem without blocks.
+func TestProcIsNotFull(t *testing.T) {
+	t.Attr("requirement", "FS-12")
+	r := &Reserve{Bytes: 1 << 60}
+	c, err := r.Claim("/proc/self", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Release()
+	if _, err := r.Claim(t.TempDir(), 1); !isFull(err) {
+		t.Errorf("a disk below the reserve: %v", err)
+	}
+}
+
 // TestNearestAncestor finds where a write would land.
 func TestNearestAncestor(t *testing.T) {
 	t.Attr("requirement", "FS-10")
