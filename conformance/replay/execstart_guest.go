@@ -182,16 +182,17 @@ func defaultUser(d execstart.DefaultUser) *string {
 
 // The values of variables, which say where they come from.
 const (
-	onlyName  = "IMAGE_ONLY"
-	homeFrom  = "/home/from-"
-	startBear = "start-token"
+	onlyName    = "IMAGE_ONLY"
+	settingName = "AGENTD_DISK_RESERVE_BYTES"
+	homeFrom    = "/home/from-"
+	startBear   = "start-token"
 )
 
 func (h *StartHouse) path(layer string) string { return h.Dir + "/" + layer }
 
 // environ is the daemon's startup environment.
 func (h *StartHouse) environ() []string {
-	return []string{"HOME=" + homeFrom + "image", "PATH=" + h.path("image"), onlyName + "=image", "AGENTD_DISK_RESERVE_BYTES=0"}
+	return []string{"HOME=" + homeFrom + "image", "PATH=" + h.path("image"), onlyName + "=image", settingName + "=0"}
 }
 
 // layer is the environment of a launch or a request with these flags.

@@ -81,6 +81,9 @@ func (d *startDriver) child(ctx context.Context, exec string, open bool) (string
 	return d.said[exec], nil
 }
 
+// tokenInside stands for a variable that holds the token.
+const tokenInside = "the token"
+
 // byShells are variables that a shell sets by itself.
 var byShells = []string{"PWD", "OLDPWD", "SHLVL", "_"}
 
@@ -93,6 +96,9 @@ func (h *StartHouse) say(i *child.Identity) string {
 		env[name] = value
 		_, driver := child.Env[name]
 		own := driver || slices.Contains([]string{"HOME", "USER", "LOGNAME", "PATH", onlyName}, name)
+		if strings.Contains(value, startBear) {
+			further = append(further, tokenInside)
+		}
 		if !own && (i.Shell != "/bin/sh" || !slices.Contains(byShells, name)) {
 			further = append(further, name)
 		}
@@ -187,9 +193,16 @@ func (h *StartHouse) expect(s execstart.State, e execstart.Exec, ownGroups []int
 			return source.String()
 		}
 	}
+	further := []string{}
+	if e.Child.Env[execstart.Setting] != execstart.Absent {
+		further = append(further, settingName)
+	}
+	if e.Child.Env[execstart.TokenVar] != execstart.Absent {
+		further = append(further, tokenInside)
+	}
 	user := variable(execstart.UserName)
 	return fmt.Sprintf("uid %d gid %d groups %v, run by %s, HOME %s, USER %s, LOGNAME %s, PATH %s, %s %s, further %q",
-		uid, gid, supplementary, shell, variable(execstart.Home), user, user, variable(execstart.Path), onlyName, variable(execstart.ImageOnly), []string{})
+		uid, gid, supplementary, shell, variable(execstart.Home), user, user, variable(execstart.Path), onlyName, variable(execstart.ImageOnly), further)
 }
 
 // project is what must be observed after a transition.

@@ -91,6 +91,32 @@ func ReplayPairs() Config {
 // Replays returns the configurations that are replayed.
 func Replays() []Config { return []Config{ReplayUsers(), ReplayShells(), ReplayPairs()} }
 
+// DeviantReplay returns a small configuration in which a deviation can be seen
+// on the wire: replayed on an honest daemon it must fail.
+func DeviantReplay(d Deviation) Config {
+	c := Config{
+		Name: "deviant-" + d.Name(), Slots: 1, IDs: 1, Requests: 1, Images: noImage, Launches: noFlags,
+		Users: all(users), Groups: all(groups), Shells: []Shell{ShellOff}, Flags: noFlags, Deviation: d,
+	}
+	switch {
+	case d >= RefusedSpawns:
+		c = ReplayPairs()
+	case d >= ShellTrueOnPath:
+		c = ReplayShells()
+		c.Launches, c.Users = noFlags, c.Users[:1]
+	case d >= SnapshotUnfiltered:
+		c = ReplayShells()
+		c.Launches, c.Shells = []Flags{FlagHome}, c.Shells[:1]
+	case d >= DefaultIgnored:
+		c = ReplayUsers()
+		c.Users, c.Groups = c.Users[:1], c.Groups[:1]
+	case d == FilesReadAtBoot:
+		c = ReplayPairs()
+	}
+	c.Deviation = d
+	return c
+}
+
 // Sequential is the configuration of the atomic form: whole requests, one at a
 // time.
 func Sequential() Config {
