@@ -83,6 +83,7 @@ var agreement = []exchange{
 	{"POST", "/v1/exec/start", `{"exec_id":"b","command":["true"],"shell":""}`, ""},
 	{"POST", "/v1/exec/start", `{"exec_id":"b","command":["true"],"user":-1}`, ""},
 	{"POST", "/v1/exec/start", `{"exec_id":"b","command":["true"],"user":"nobody-of-this-name"}`, ""},
+	{"GET", "/v1/discovery", "", ""},
 	{"POST", "/v1/exec/start", `{"exec_id":"b","command":["true"],"group":"nobody-of-this-name"}`, ""},
 	{"POST", "/v1/exec/start", `{"exec_id":"b","command":["true"],"shell":"no-such-shell"}`, ""},
 	{"POST", "/v1/exec/start", `{"exec_id":"b","command":["no-such-program"]}`, ""},

@@ -28,6 +28,8 @@ const Token = "microvmtest-token"
 type Server struct {
 	// Token is the installed token; empty means not bootstrapped.
 	Token string
+	// DefaultUser is what discovery publishes; it changes nothing else.
+	DefaultUser *string
 	// Programs maps a program name to what it does. A shell script runs the
 	// program named "sh", with the script in Process.Script.
 	Programs map[string]Program
@@ -59,6 +61,7 @@ func New() *Server {
 	s.mux = http.NewServeMux()
 	routes := map[string]http.HandlerFunc{
 		"GET " + api.PathHealth:     s.health,
+		"GET " + api.PathDiscovery:  s.bearer(s.discovery),
 		"POST " + api.PathExecStart: s.bearer(s.start),
 		"GET " + api.PathExecStart:  s.bearer(s.methodNotAllowed),
 		"GET " + api.PathExec:       s.bearer(s.poll),
@@ -141,6 +144,10 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 		h.Busy = h.Busy || !e.ended()
 	}
 	answer(w, h)
+}
+
+func (s *Server) discovery(w http.ResponseWriter, _ *http.Request) {
+	answer(w, api.Discovery{DefaultUser: s.DefaultUser})
 }
 
 func (s *Server) procs(w http.ResponseWriter, _ *http.Request) {

@@ -21,8 +21,9 @@ type execCommand struct {
 	Timeout       float64  `default:"300" placeholder:"SECONDS" help:"How long to wait for the end (${default}). The command itself goes on."`
 	Cwd           *string  `placeholder:"DIR" help:"Working directory."`
 	Env           []string `sep:"none" placeholder:"KEY=VALUE" help:"Environment entry; repeatable."`
-	User          *string  `placeholder:"UID" help:"User to run as: a number, or a name where the daemon resolves names."`
-	Group         *string  `placeholder:"GID" help:"Group to run as, likewise."`
+	User          *string  `placeholder:"NAME|UID" help:"User to run as: digits are a uid, all else is a name of the VM's passwd file. Otherwise the image's default user, or root."`
+	Group         *string  `placeholder:"NAME|GID" help:"Group to run as, likewise. Otherwise the group of a user by name, or the daemon's."`
+	Shell         *string  `placeholder:"NAME|PATH" help:"Shell of the script, by name or absolute path. Otherwise /bin/sh."`
 	ExecID        *string  `name:"exec-id" placeholder:"ID" help:"Use this id. Repeating it starts nothing and follows the first command."`
 	Poll          *string  `placeholder:"ID" help:"Read an exec's record instead of starting one."`
 	Detach        bool     `short:"d" help:"Print the exec id and leave."`
@@ -83,12 +84,20 @@ func (c *execCommand) request(a *app) (api.StartRequest, error) {
 		return req, usage("%q and the words after -- are two commands: give one", c.Command)
 	case a.direct && len(a.argv) == 0:
 		return req, usage("no command after --")
+	case a.direct && c.Shell != nil:
+		return req, usage("--shell and words after -- exclude each other: those are run without a shell")
 	case a.direct:
 		req.Command = a.argv
 	case c.Command == "":
 		return req, usage("no command: give one as a word, or after --, or an exec id with --poll")
 	default:
 		req.Command, req.Shell = []string{c.Command}, api.Shell{On: true}
+	}
+	if c.Shell != nil {
+		if *c.Shell == "" {
+			return req, usage("--shell: must not be empty")
+		}
+		req.Shell = api.Shell{Name: *c.Shell, IsNamed: true}
 	}
 	if c.ExecID != nil {
 		req.ExecID = *c.ExecID
@@ -117,7 +126,7 @@ func (c *execCommand) conflicts(a *app) error {
 	if c.Poll != nil {
 		for flag, set := range map[string]bool{"a command": c.Command != "" || a.direct, "--exec-id": c.ExecID != nil,
 			"--stream": c.Stream, "--stdin": c.Stdin, "--cwd": c.Cwd != nil, "--detach": c.Detach, "--env": len(c.Env) > 0,
-			"--user": c.User != nil, "--group": c.Group != nil} {
+			"--user": c.User != nil, "--group": c.Group != nil, "--shell": c.Shell != nil} {
 			if set {
 				return usage("--poll and %s exclude each other: --poll starts nothing", flag)
 			}

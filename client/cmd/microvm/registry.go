@@ -53,6 +53,7 @@ var registry = []entry{
 	{"exec", "microvm.exec", []string{"execId", "exitCode", "stdout", "stderr", "truncated", "phase"},
 		"microvm exec 'make test 2>&1 | tail'        # one word: a script of /bin/sh\n" +
 			"microvm exec -- ls -l '/a dir'              # after --: an argument vector, no shell\n" +
+			"microvm exec --user app --shell bash 'cd; make'\n" +
 			"microvm exec --stream --json 'make test'    # a JSON line for each event, then the envelope\n" +
 			"microvm exec --detach 'sleep 600'           # print the exec id and leave\n" +
 			"microvm exec --poll x-0123456789abcdef      # read its record\n\n" +
