@@ -20,7 +20,7 @@ func (s *Server) health(a *answer, _ *request) {
 	if s.config.DefaultUser.Configured() {
 		a.Header()[api.HeaderDefaultUser] = []string{"1"}
 	}
-	if s.mayPowerOff() { // HEALTH-8: asked anew, because the capability may go
+	if s.mayPowerOff() { // POWER-1, HEALTH-9: asked anew, because the capability may go
 		a.Header()[api.HeaderPowerOffExit] = []string{"1"}
 	}
 	steps := []api.IdentityStep{}
