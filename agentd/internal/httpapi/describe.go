@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"microvms/agentd/api"
+	"microvms/agentd/internal/limits"
 	"microvms/agentd/internal/schema"
 )
 
@@ -33,6 +34,15 @@ type eventDoc struct {
 	name    string
 	value   any
 	meaning string
+}
+
+// Describe returns the schema document of a daemon with this version and these
+// limits, compact and with sorted keys, without starting one. It is what such
+// a daemon serves at GET /v1/schema, byte for byte.
+func Describe(version string, l limits.Limits) []byte {
+	s := &Server{config: Config{Version: version}, limits: l}
+	s.routes = s.table()
+	return s.describe()
 }
 
 // describe builds the schema document once: it depends on the configuration

@@ -18,9 +18,9 @@ import (
 )
 
 var tunnelDoc = routeDoc{
-	summary: "tunnel one TCP connection to a port of the VM's loopback over a WebSocket; every outcome after the upgrade is a close code",
-	query:   api.TunnelQuery{}, media: api.MediaText,
-	note: "binary frames are byte ranges; identity=true asks for a verified tunnel (protocol 2)",
+	summary: "tunnel one TCP connection to a port of the VM's loopback over a WebSocket, in binary frames that are byte ranges; " +
+		"identity=true asks for a verified tunnel (protocol 2); every outcome after the upgrade is a close code",
+	query: api.TunnelQuery{},
 	statuses: []statusDoc{
 		{http.StatusSwitchingProtocols, "", "upgraded"},
 		coded(api.MalformedRequest, "port or identity is missing or malformed, or the request has a body"),

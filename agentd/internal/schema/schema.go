@@ -5,7 +5,10 @@
 package schema
 
 import (
+	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +43,16 @@ func (d *Definitions) Response(v any) Object { return d.of(reflect.TypeOf(v), fa
 
 // Marshal encodes a document compactly with sorted keys.
 func Marshal(doc Object) ([]byte, error) { return json.Marshal(doc, json.Deterministic(true)) }
+
+// Indent encodes a document as it is committed: sorted keys, two spaces a level
+// and a final newline. compact is what Marshal returned.
+func Indent(compact []byte) ([]byte, error) {
+	text := jsontext.Value(slices.Clone(compact))
+	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+		return nil, fmt.Errorf("cannot indent the schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
 
 // Seconds renders a duration in seconds as a JSON number with a fraction.
 func Seconds(s float64) jsontext.Value {
@@ -110,7 +123,9 @@ func scalar(k reflect.Kind) Object {
 		return Object{"type": "number", "format": "double"}
 	case reflect.Int32:
 		return Object{"type": "integer", "format": "int32"}
-	case reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint16:
+		return Object{"type": "integer", "format": "uint16", "minimum": 0, "maximum": math.MaxUint16}
+	case reflect.Uint, reflect.Uint32, reflect.Uint64:
 		return Object{"type": "integer", "format": k.String(), "minimum": 0}
 	}
 	panic("schema: internal error: no shape for " + k.String())
