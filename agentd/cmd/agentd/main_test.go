@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			panic(err)
 		}
+		main()
+	case "isolated":
+		isolate()
 		main()
 	case "prepared":
 		probe()
@@ -70,13 +74,25 @@ func startDaemon(t *testing.T, as string, environ []string, args ...string) *dae
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, cmd: exec.Command(self, append([]string{"--listen", "127.0.0.1"}, args...)...), copied: make(chan struct{})}
+	return startProgram(t, self, as, environ, args...)
+}
+
+// startProgram is startDaemon for any build of the command.
+func startProgram(t *testing.T, program, as string, environ []string, args ...string) *daemon {
+	t.Helper()
+	var err error
+	d := &daemon{t: t, cmd: exec.Command(program, append([]string{"--listen", "127.0.0.1"}, args...)...), copied: make(chan struct{})}
 	d.cmd.Env = append([]string{"TEST_AGENTD_AS=" + as, "AGENTD_PORT=0", "AGENTD_REPAIR_IDENTITY=false", "GOCOVERDIR=" + t.TempDir()}, environ...)
 	d.cmd.Stderr = &d.stderr
+	if as == "isolated" {
+		d.cmd.SysProcAttr = namespaces()
+	}
 	if d.stdout, err = d.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.cmd.Start(); err != nil {
+	if err := d.cmd.Start(); errors.Is(err, syscall.EPERM) && as == "isolated" {
+		t.Skipf("no namespaces here: %v", err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
