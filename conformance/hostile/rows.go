@@ -6,14 +6,14 @@ import (
 )
 
 // Rows returns the catalogue: every row of the hostile input facts, parts HTTP,
-// Exec and Tar upload, that needs no tunnel, in the order of their ids.
+// Exec and Tar upload, that needs no tunnel, and A1, which is this project's own.
 // The slice and its rows are fresh.
 func Rows() []Row {
 	return slices.Concat(
 		[]Row{authorization(), slowloris(), oversizedHeads(), silentBodies(), expectations(), earlyRefusals(), foreignProtocols()},
 		[]Row{timeouts(), paths(), unreadStream(), manyReaders(), offsets()},
 		[]Row{programs(), arguments(), directories(), ids(), stubbornProcesses(), floods(), exactBytes()},
-		[]Row{killMoments(), stdinWrites(), suspension()},
+		[]Row{killMoments(), stdinWrites(), suspension(), userNames()},
 		[]Row{memberNames(), linkThenThrough(), longTargets(), memberTypes(), memberModes(), sameNames()},
 		[]Row{contradictions(), hugeHeaders(), badNumbers(), cutArchives(), trailers(), bombs()},
 		[]Row{oddNames(), fullDisk(), targets()},
