@@ -98,3 +98,31 @@ func FuzzSettings(f *testing.F) {
 		}
 	})
 }
+
+// TestHandlerBudgetIsClamped checks the limits of the one setting that is cut
+// rather than taken as it is.
+func TestHandlerBudgetIsClamped(t *testing.T) {
+	t.Attr("requirement", "HOOK-21")
+	for value, want := range map[string]time.Duration{
+		"0": time.Second, "1": time.Second, "20": 20 * time.Second, "+55": 55 * time.Second, "56": 55 * time.Second,
+		"18446744073709551615": 55 * time.Second, "18446744073709551616": 0, "-1": 0, "": 0, "1.5": 0, " 5": 0,
+	} {
+		s, warnings, err := readSettings([]string{"AGENTD_HOOK_HANDLER_TIMEOUT_SECS=" + value})
+		if err != nil || s.config.Limits.HookHandlerTimeout != want || (len(warnings) == 0) != (want != 0) {
+			t.Errorf("%q gives %v, want %v (0 keeps the default), with warnings %v, %v", value, s.config.Limits.HookHandlerTimeout, want, warnings, err)
+		}
+	}
+}
+
+// TestDropCapabilitiesWords checks which words switch the drop on and off.
+func TestDropCapabilitiesWords(t *testing.T) {
+	t.Attr("requirement", "CAP-4")
+	for value, want := range map[string]bool{"true": true, "1": true, "false": false, "0": false} {
+		if s, _, err := readSettings([]string{"AGENTD_DROP_EXEC_CAPABILITIES=" + value}); err != nil || s.dropCapabilities != want {
+			t.Errorf("%q gives %v, %v; want %v", value, s.dropCapabilities, err, want)
+		}
+	}
+	if s, _, err := readSettings(nil); err != nil || s.dropCapabilities {
+		t.Errorf("unset gives %v, %v; want off", s.dropCapabilities, err)
+	}
+}
