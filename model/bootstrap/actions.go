@@ -5,17 +5,18 @@ import "microvms/model"
 // The actions; the index of each in Model.Actions. They bear the names of the
 // daemon's transition points (agentd/trace) where there is one.
 const (
-	HookReceive      uint16 = iota // (slot, hook, payload) a hook request enters the hook log
-	HookDecide                     // (slot, outcome) under the lock: install, replay or conflict
-	HookAnswer                     // (slot, outcome) the answer is written
-	HookCut                        // (slot) the client vanishes before the answer
-	ControlAuthorize               // (slot, bearer, op, exec, outcome) the bearer is judged; pending means authorized
-	ControlServe                   // (slot, outcome) an authorized request runs
-	ControlAnswer                  // (slot, outcome) the answer is written
-	ControlCut                     // (slot) the client vanishes before the answer
-	HookHandlerStart               // (slot) the workload handler starts
-	HookHandlerEnd                 // (slot) the workload handler ended
-	HookInstallEnv                 // (slot) only where a deviation writes the environment apart from the token
+	HookReceive         uint16 = iota // (slot, hook, payload) a hook request enters the hook log
+	HookDecide                        // (slot, outcome) under the lock: install, replay or conflict
+	HookAnswer                        // (slot, outcome) the answer is written
+	HookCut                           // (slot) the client vanishes before the answer
+	ControlAuthorize                  // (slot, bearer, op, exec, outcome) the bearer is judged; pending means authorized
+	ControlServe                      // (slot, outcome) an authorized request runs
+	ControlAnswer                     // (slot, outcome) the answer is written
+	ControlCut                        // (slot) the client vanishes before the answer
+	HookHandlerStart                  // (slot) the workload handler starts
+	HookHandlerEnd                    // (slot) the workload handler ended
+	HookInstallEnv                    // (slot) only where a deviation writes the environment apart from the token
+	HookHandlerDeadline               // (slot) the budget passes: the handler is killed, and its entry says so
 )
 
 func (c *Config) actions() []model.ActionInfo {
@@ -36,6 +37,8 @@ func (c *Config) actions() []model.ActionInfo {
 		HookHandlerStart: {Name: "HookHandlerStart", Params: slot},
 		HookHandlerEnd:   {Name: "HookHandlerEnd", Params: slot},
 		HookInstallEnv:   {Name: "HookInstallEnv", Params: slot},
+
+		HookHandlerDeadline: {Name: "HookHandlerDeadline", Params: slot},
 	}
 }
 
@@ -53,6 +56,7 @@ func (c *Config) mayBeDead() []string {
 	absent(c.Cuts && c.HookSlots > 0, "HookCut")
 	absent(c.Cuts && c.ControlSlots > 0, "ControlCut")
 	absent(c.Handlers, "HookHandlerStart", "HookHandlerEnd")
+	absent(c.Deadlines, "HookHandlerDeadline")
 	absent(c.Deviation == TokenThenEnv, "HookInstallEnv")
 	return dead
 }
@@ -61,8 +65,12 @@ func (c *Config) mayBeDead() []string {
 // with: the steps of each slot are weakly fair. Clients promise nothing.
 func (c *Config) fairness() []model.Fairness {
 	var out []model.Fairness
+	end := HookHandlerEnd
+	if c.Deadlines {
+		end = HookHandlerDeadline // a handler may hang: then only the budget ends it
+	}
 	for slot := range c.HookSlots {
-		out = append(out, progress("hook", uint8(slot), HookDecide, HookInstallEnv, HookHandlerStart, HookHandlerEnd, HookAnswer))
+		out = append(out, progress("hook", uint8(slot), HookDecide, HookInstallEnv, HookHandlerStart, end, HookAnswer))
 	}
 	for slot := range c.ControlSlots {
 		out = append(out, progress("control", uint8(slot), ControlAuthorize, ControlServe, ControlAnswer))

@@ -43,6 +43,9 @@ type Config struct {
 	Handlers bool // the image brings a workload handler for run, suspend, resume and terminate
 	Liveness bool // state that every request ends
 
+	// Deadlines lets a handler reach the end of its budget; then it may also hang.
+	Deadlines bool
+
 	// AttackerFromStart breaks the deployment assumption: a hostile process runs inside the VM before bootstrap.
 	// Otherwise it runs from bootstrap on.
 	AttackerFromStart bool

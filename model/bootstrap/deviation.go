@@ -54,6 +54,8 @@ const (
 	HandlersConcurrent  // two handlers run at once
 	AnswerBeforeHandler // the answer does not wait for the handler
 	TokenInHandlerEnv   // the handler's environment holds the token
+	HandlerUnbounded    // a handler that hangs is waited for without end
+	DeadlineHidden      // the entry does not say that the handler was killed
 	TokenInChildEnv     // a child's environment holds the token
 
 	// Progress.
@@ -125,6 +127,8 @@ var deviationTexts = [deviations]struct{ name, text string }{
 	HandlersConcurrent:         {"handlers-concurrent", "two handlers run at once"},
 	AnswerBeforeHandler:        {"answer-before-handler", "the answer does not wait for the handler"},
 	TokenInHandlerEnv:          {"token-in-handler-env", "the handler's environment holds the token"},
+	HandlerUnbounded:           {"handler-unbounded", "a handler that hangs is waited for without end"},
+	DeadlineHidden:             {"deadline-hidden", "the entry does not say that the handler was killed at the end of its budget"},
 	TokenInChildEnv:            {"token-in-child-env", "a child's environment holds the token"},
 	VanishedHoldsLock:          {"vanished-holds-lock", "a hook request whose client vanished before its decision keeps the lock"},
 	ConflictNeverAnswered:      {"conflict-never-answered", "a conflicting bootstrap gets no answer"},

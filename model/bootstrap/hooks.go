@@ -78,6 +78,9 @@ func (c *Config) hookSteps(s *State, slot int, out []model.Step[State]) []model.
 		}
 	case HandlerRunning:
 		out = append(out, model.Step[State]{Action: model.Act(HookHandlerEnd, id), State: c.endHandler(*s, slot)})
+		if c.Deadlines && c.Deviation != HandlerUnbounded {
+			out = append(out, model.Step[State]{Action: model.Act(HookHandlerDeadline, id), State: c.expireHandler(*s, slot)})
+		}
 	case HookAnswering:
 		if c.Deviation != ConflictNeverAnswered || r.Outcome != Conflict {
 			out = c.answerHook(s, slot, out)
@@ -170,6 +173,17 @@ func (c *Config) endHandler(s State, slot int) State {
 	r.Sees = 0
 	if c.Deviation == HandlerTwice && r.Runs < 2 {
 		r.Phase = HandlerDue
+	}
+	return s
+}
+
+// expireHandler ends a handler at the end of its budget.
+func (c *Config) expireHandler(s State, slot int) State {
+	r := &s.Hooks[slot]
+	r.Phase = HookAnswering
+	r.Sees = 0
+	if c.Deviation != DeadlineHidden {
+		s.Expired++
 	}
 	return s
 }

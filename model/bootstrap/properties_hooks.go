@@ -77,7 +77,7 @@ func (c *Config) handlerProperties() []property {
 	dropped := func(from State, a action, _ State) bool {
 		return a.ID == HookAnswer && from.Hooks[a.Arg[0]].Hook.Handled() && !from.Hooks[a.Arg[0]].Kept
 	}
-	return []property{
+	out := []property{
 		model.AlwaysStep("a handler starts for a winning bootstrap or another handled hook only", func(from State, a action, _ State) bool {
 			if a.ID != HookHandlerStart {
 				return true
@@ -87,7 +87,7 @@ func (c *Config) handlerProperties() []property {
 		}, "HOOK-13").WhenStep(starts).WitnessedBy("the run handler ran"),
 		model.AlwaysStep("a request owed a handler is answered after exactly one run of it", func(from State, a action, to State) bool {
 			return !answersOwner(from, a, to) || from.Hooks[a.Arg[0]].Runs == 1
-		}, "HOOK-13").WhenStep(answersOwner).WitnessedBy("the run handler ran"),
+		}, "HOOK-13", "HOOK-22").WhenStep(answersOwner).WitnessedBy("the run handler ran"),
 		model.Always("the run handler starts at most once in the life of the VM", func(s State) bool { return s.RunHandlers <= 1 }, "HOOK-13").
 			When(func(s State) bool { return s.RunHandlers > 0 }).WitnessedBy("the run handler ran"),
 		model.AlwaysStep("a dropped request is answered without a run of its handler", func(from State, a action, to State) bool {
@@ -101,7 +101,7 @@ func (c *Config) handlerProperties() []property {
 				}
 			}
 			return n <= 1
-		}).When(handlerWaits).WitnessedBy("a handler waits for another"),
+		}, "HOOK-15").When(handlerWaits).WitnessedBy("a handler waits for another"),
 		model.Always("no handler sees the token", func(s State) bool {
 			for _, r := range s.Hooks {
 				if r.Sees&tokenBit != 0 {
@@ -109,8 +109,18 @@ func (c *Config) handlerProperties() []property {
 				}
 			}
 			return true
-		}, "SECRET-2").When(func(s State) bool { return handlerRuns(&s) && s.Token != NoToken }).WitnessedBy("the run handler ran"),
+		}, "SECRET-2", "HOOK-23").When(func(s State) bool { return handlerRuns(&s) && s.Token != NoToken }).WitnessedBy("the run handler ran"),
 	}
+	if c.Deadlines {
+		expires := func(_ State, a action, _ State) bool { return a.ID == HookHandlerDeadline }
+		out = append(out, model.AlwaysStep("an entry shows a timeout if and only if the budget ended its handler", func(from State, a action, to State) bool {
+			if a.ID == HookHandlerDeadline {
+				return to.Expired == from.Expired+1
+			}
+			return to.Expired == from.Expired
+		}, "HOOK-16", "HOOK-20").WhenStep(expires).WitnessedBy("a handler's budget passes"))
+	}
+	return out
 }
 
 // handlerWaits: one handler runs while another request's is due, or runs too.
@@ -126,10 +136,14 @@ func handlerWaits(s State) bool {
 
 func (c *Config) livenessProperties() []property {
 	var out []property
+	ends := []string{"AGENTD-2", "AGENTD-3", "AGENTD-4"}
+	if c.Deadlines {
+		ends = append(ends, "HOOK-16") // although a handler may hang
+	}
 	for slot := range c.HookSlots {
 		busy := func(s State) bool { return s.Hooks[slot].Phase != HookIdle }
 		idle := func(s State) bool { return s.Hooks[slot].Phase == HookIdle }
-		out = append(out, model.LeadsTo("each hook request in slot "+string('0'+rune(slot))+" ends", busy, idle, "AGENTD-2", "AGENTD-3", "AGENTD-4"))
+		out = append(out, model.LeadsTo("each hook request in slot "+string('0'+rune(slot))+" ends", busy, idle, ends...))
 	}
 	for slot := range c.ControlSlots {
 		busy := func(s State) bool { return s.Controls[slot].Phase != ControlIdle }

@@ -188,6 +188,8 @@ type State struct {
 	Dropped uint8              // hook requests counted, but not kept
 	// RunHandlers counts the starts of the run hook's handler in the life of the VM.
 	RunHandlers uint8
+	// Expired counts the entries that show a handler that was killed at the end of its budget.
+	Expired uint8
 	// Execs holds, for each exec id, 0 when it is not registered, else 1 + the environment that its child saw.
 	Execs    [MaxExecs]uint8
 	Hooks    [MaxSlots]HookRequest
@@ -275,6 +277,7 @@ func Fields(s State) []model.Field {
 		{Name: "log", Value: "[" + strings.Join(entries, " ") + "]"},
 		{Name: "dropped", Value: strconv.Itoa(int(s.Dropped))},
 		{Name: "run_handlers", Value: strconv.Itoa(int(s.RunHandlers))},
+		{Name: "expired", Value: strconv.Itoa(int(s.Expired))},
 	}
 	for i, e := range s.Execs {
 		out = append(out, model.Field{Name: fmt.Sprintf("exec[%d]", i), Value: execValue(e)})

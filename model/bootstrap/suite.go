@@ -37,6 +37,28 @@ func Handlers() Config {
 	}
 }
 
+// Deadlines is the configuration of handlers that may hang: each hook that comes at an awkward moment, and a budget
+// that ends what hangs.
+func Deadlines() Config {
+	return Config{
+		Name: "deadlines", HookSlots: 2, MaxHooks: 4, LogCap: 3,
+		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst},
+		Hooks:    []Hook{Suspend, Terminate},
+		Handlers: true, Deadlines: true, Liveness: true,
+	}
+}
+
+// ReplayHandlers is replayed with real handlers: two hook requests in flight, whose handlers end by themselves or at the
+// end of their budget, and one that is dropped.
+func ReplayHandlers() Config {
+	return Config{
+		Name: "replay-handlers", HookSlots: 2, MaxHooks: 3, LogCap: 2,
+		Payloads: []Payload{HarnessFirst, AttackerFirst},
+		Hooks:    []Hook{Suspend, Terminate},
+		Handlers: true, Deadlines: true,
+	}
+}
+
 // Live is the specified rule with progress: every request ends.
 func Live() Config {
 	c := Seeded(Specified)
@@ -134,6 +156,8 @@ func (d Deviation) base() Config {
 	switch d {
 	case HandlerOnReplay, HandlerOnConflict, HandlerForDropped, HandlerTwice, HandlersConcurrent, AnswerBeforeHandler, TokenInHandlerEnv:
 		c = Handlers()
+	case HandlerUnbounded, DeadlineHidden:
+		c = Deadlines()
 	case OversizedAs400, TerminateEndsService:
 		c = HookLog()
 	default:
@@ -146,8 +170,9 @@ func (d Deviation) base() Config {
 // Configs returns the interleaved configurations that a check goes through: the
 // specified ones, the broken assumption, and every deviation.
 func Configs() []Config {
-	out := []Config{Held(), HookLog(), Handlers(), Live(), Broken()}
+	out := []Config{Held(), HookLog(), Handlers(), Deadlines(), Live(), Broken()}
 	out = append(out, Replays()...)
+	out = append(out, ReplayHandlers())
 	for d := Specified + 1; d < deviations; d++ {
 		out = append(out, d.base())
 	}

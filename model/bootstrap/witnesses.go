@@ -178,7 +178,10 @@ func (c *Config) handlerWitnesses(step addStep, state addState) {
 	step(len(c.Hooks) > 0, "another hook's handler ran", func(from State, a action, _ State) bool {
 		return a.ID == HookHandlerEnd && from.Hooks[a.Arg[0]].Hook != Run
 	})
-	state(c.HookSlots > 1, "a handler waits for another", handlerWaits)
+	state(c.HookSlots > 1, "a handler waits for another", handlerWaits, "HOOK-15")
+	step(c.Deadlines, "a handler's budget passes", func(_ State, a action, _ State) bool { return a.ID == HookHandlerDeadline }, "HOOK-16")
+	state(c.calls(Suspend) && c.HookSlots > 1, "a suspend arrives while the run handler runs", during(Run, Suspend), "HOOK-22")
+	state(c.calls(Terminate) && c.HookSlots > 1, "a terminate arrives while the run handler runs", during(Run, Terminate), "HOOK-22")
 	step(true, "a dropped bootstrap is installed without its handler", func(from State, a action, _ State) bool {
 		r := from.Hooks[a.Arg[0]]
 		return a.ID == HookAnswer && r.Outcome == Installed && !r.Kept
@@ -186,6 +189,19 @@ func (c *Config) handlerWitnesses(step addStep, state addState) {
 	step(c.ControlSlots > 0, "a client's start is served while the run handler runs", func(from State, a action, _ State) bool {
 		return servesStart(from, a) && (from.Hooks[0].Phase == HandlerRunning || from.Hooks[1].Phase == HandlerRunning)
 	})
+}
+
+// during says whether the handler of the first hook runs while a request of the second waits for its own.
+func during(running, waiting Hook) func(s State) bool {
+	return func(s State) bool {
+		for i := range s.Hooks {
+			a, b := &s.Hooks[i], &s.Hooks[1-i]
+			if a.Phase == HandlerRunning && a.Hook == running && b.Phase == HandlerDue && b.Hook == waiting {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 func harnessPayload(e Env) Payload {
