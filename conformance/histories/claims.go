@@ -109,6 +109,9 @@ func (c *claimer) start(o *Operation) []string {
 	if o.Answer.Code == "spawn_failed" {
 		return []string{"EXEC-5"}
 	}
+	if o.Answer.Code == "unknown_user" {
+		return []string{"AGENTD-8", "EXEC-6"}
+	}
 	ids := []string{"EXEC-2"}
 	if !c.started[o.Exec] {
 		ids = []string{"EXEC-1"}

@@ -19,10 +19,10 @@ type execState struct {
 
 // execSpec is the sequential specification of one exec.
 type execSpec struct {
-	atomic execution.Atomic
-	broken bool // its spawn fails
-	ring   uint64
-	greet  string // "" where it is not known before: the launch environment is then judged elsewhere
+	atomic  execution.Atomic
+	refused *Answer // what every start of it is refused with; nil where it starts
+	ring    uint64
+	greet   string // "" where it is not known before: the launch environment is then judged elsewhere
 }
 
 // newExecSpec returns the specification of an exec that runs child on a daemon that keeps ring bytes of output.
@@ -34,7 +34,8 @@ func newExecSpec(child Child, ring uint64) execSpec {
 	case Sleeper:
 		p.Ends = execution.EndsNever
 	}
-	return execSpec{atomic: execution.Atomic{Program: p}, broken: child == Broken, ring: ring}
+	refusals := map[Child]*Answer{Broken: {Status: 500, Code: "spawn_failed"}, Nobody: {Status: 400, Code: "unknown_user"}}
+	return execSpec{atomic: execution.Atomic{Program: p}, refused: refusals[child], ring: ring}
 }
 
 // execSpecification judges one exec by itself, on a daemon that is bootstrapped.
@@ -78,8 +79,8 @@ func (x execSpec) apply(s execState, e entry) []execState {
 }
 
 func (x execSpec) start(s execState, e entry) []execState {
-	if x.broken {
-		if e.Known() && !e.Answer.is(500, "spawn_failed") {
+	if x.refused != nil {
+		if e.Known() && !e.Answer.is(x.refused.Status, x.refused.Code) {
 			return nil
 		}
 		return []execState{s}

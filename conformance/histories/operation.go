@@ -51,6 +51,7 @@ const (
 	Echo    Child = "echo"    // greets, then prints each line of stdin as one unit; exits with code 3 at the end of input
 	Sleeper Child = "sleeper" // greets and stays until it is killed
 	Broken  Child = "broken"  // does not exist, so its spawn fails
+	Nobody  Child = "nobody"  // is started as a user that no file has, so it is refused
 )
 
 // Unit is the number of bytes of one unit of output, and ExitCode what a child exits with by itself.

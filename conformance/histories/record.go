@@ -170,7 +170,11 @@ func (o *Operation) request(launch string) (method, path string, body []byte) {
 		if launch != "" {
 			env["LAUNCH"] = launch
 		}
-		return http.MethodPost, api.PathExecStart, encode(api.StartRequest{ExecID: o.Exec, Command: o.Child.argv(), Stdin: o.Child == Echo, Env: env})
+		start := api.StartRequest{ExecID: o.Exec, Command: o.Child.argv(), Stdin: o.Child == Echo, Env: env}
+		if o.Child == Nobody {
+			start.User = api.Name("no-such-user-of-this-name")
+		}
+		return http.MethodPost, api.PathExecStart, encode(start)
 	case Poll:
 		return http.MethodGet, exec, nil
 	case Ack:

@@ -33,7 +33,7 @@ type plan struct {
 func whole(rng *rand.Rand) plan {
 	p := plan{scope: Whole}
 	execs := []string{"x1", "x2"}
-	child := map[string]Child{"x1": pick(rng, Quick, Echo, Sleeper), "x2": pick(rng, Quick, Echo, Broken)}
+	child := map[string]Child{"x1": pick(rng, Quick, Echo, Sleeper), "x2": pick(rng, Quick, Echo, Broken, Nobody)}
 	open := 0
 	for c := range p.clients {
 		for range 6 {
@@ -78,7 +78,7 @@ func byExec(rng *rand.Rand, prefix string) plan {
 	units := 0
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s-%d", prefix, i+1)
-		child[ids[i]] = pick(rng, Echo, Echo, Echo, Echo, Quick, Sleeper, Broken)
+		child[ids[i]] = pick(rng, Echo, Echo, Echo, Echo, Quick, Sleeper, Broken, Nobody)
 		open[ids[i]] = new(int)
 	}
 	for c := range p.clients {

@@ -105,7 +105,7 @@ func (w *wholeSpec) control(s wholeState, e entry) []wholeState {
 		return w.killAnswer(s, i, e)
 	}
 	request := bootstrap.Request{Kind: bootstrap.ControlCall, Bearer: bearer(e.Token), Op: bootstrap.Read, Exec: uint8(i)}
-	if e.Kind == Start && !w.execs[i].broken {
+	if e.Kind == Start && w.execs[i].refused == nil {
 		request.Op = bootstrap.Start
 	}
 	next, answer := w.boot.Apply(s.Boot, request)
