@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"microvms/agentd/api"
@@ -141,16 +142,23 @@ func describeRoute(defs *schema.Definitions, r route) schema.Object {
 	return out
 }
 
-// allStatuses adds what every bearer route may answer.
+// allStatuses adds what every bearer route may answer, unless the route says
+// it itself.
 func (d routeDoc) allStatuses(kind access) []statusDoc {
+	all := slices.Clone(d.statuses)
 	if kind != bearer {
-		return d.statuses
+		return all
 	}
-	return append(append([]statusDoc{}, d.statuses...),
-		statusDoc{http.StatusUnauthorized, "", "the bearer is missing, malformed or not the installed token"},
-		statusDoc{http.StatusRequestEntityTooLarge, "", "the request body exceeds limits.max_body_bytes"},
-		statusDoc{http.StatusServiceUnavailable, "", "no token is installed yet"},
-	)
+	for _, s := range []statusDoc{
+		{http.StatusUnauthorized, "", "the bearer is missing, malformed or not the installed token"},
+		{http.StatusRequestEntityTooLarge, "", "the request body exceeds limits.max_body_bytes"},
+		{http.StatusServiceUnavailable, "", "no token is installed yet"},
+	} {
+		if !slices.ContainsFunc(d.statuses, func(o statusDoc) bool { return o.code == s.code && o.slug == s.slug }) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // serveSchema serves GET /v1/schema, without a bearer and before bootstrap.
