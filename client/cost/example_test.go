@@ -48,7 +48,7 @@ func ExampleEstimate() {
 	// running  vcpu           900       vCPU-seconds  ~$0.024925 (estimated)  3600 s projected
 	// running  memory         1800      GB-seconds    ~$0.006600 (estimated)  3600 s projected
 	// total: ~$0.032300 (estimated)
-	// durations: not all measured
+	// durations: all projected
 }
 
 func ExampleCompare() {

@@ -17,15 +17,22 @@ func (r *Report) Text() string {
 	r.heading(&b)
 	r.lines(&b)
 	fmt.Fprintf(&b, "total: %s\n", r.Total())
+	fmt.Fprintf(&b, "durations: %s\n", r.provenance())
+	return b.String()
+}
+
+// provenance sums up where the durations come from.
+func (r *Report) provenance() string {
+	isMeasured := func(d Duration) bool { return d.Provenance() == FromMeasurement }
 	switch {
 	case len(r.durations) == 0:
-		b.WriteString("durations: none\n")
+		return "none"
 	case r.FullyMeasured():
-		b.WriteString("durations: all measured\n")
-	default:
-		b.WriteString("durations: not all measured\n")
+		return "all measured"
+	case slices.ContainsFunc(r.durations, isMeasured):
+		return "partly projected"
 	}
-	return b.String()
+	return "all projected"
 }
 
 // heading says what is priced, and with which rates.
