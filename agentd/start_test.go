@@ -106,6 +106,7 @@ func TestStartRefusals(t *testing.T) {
 // TestStartContentType checks that a start needs a JSON content type.
 func TestStartContentType(t *testing.T) {
 	t.Attr("requirement", "XPORT-13")
+	t.Attr("requirement", "XPORT-22")
 	d := booted(t, nil)
 	for value, want := range map[string]int{"": 400, "text/json": 400, "application/json": 200, "application/a+json;x=y": 200} {
 		header := http.Header{"Authorization": {"Bearer " + token}}
@@ -253,6 +254,7 @@ func TestShellScripts(t *testing.T) {
 // TestOddIDs checks that any non-empty id works as a key and nothing else.
 func TestOddIDs(t *testing.T) {
 	t.Attr("requirement", "EXEC-1")
+	t.Attr("requirement", "XPORT-23")
 	d := booted(t, nil)
 	for _, id := range []string{"../up", "a\nb", "UPPER", "upper", "ü", "a b", "%2F", "start", "x\x00y", strings.Repeat("i", 20000)} {
 		d.startExec(id, nil, "true")
@@ -293,6 +295,7 @@ func pathEscape(s string) string {
 // root where the image names a user, and that one with a user is not touched.
 func TestDefaultUserRefuses(t *testing.T) {
 	t.Attr("requirement", "EXEC-10")
+	t.Attr("requirement", "EXEC-38")
 	me := os.Getuid()
 	for _, edit := range []func(*agentd.Config){
 		func(c *agentd.Config) { user := "someone"; c.DefaultUser = &user; c.PreserveImageUser = true },

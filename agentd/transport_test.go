@@ -108,6 +108,8 @@ func TestTLSBytesAreAnswered(t *testing.T) {
 func TestPathsAndMethods(t *testing.T) {
 	t.Attr("requirement", "XPORT-2")
 	t.Attr("requirement", "XPORT-3")
+	t.Attr("requirement", "XPORT-18")
+	t.Attr("requirement", "XPORT-23")
 	d := booted(t, nil)
 	for _, c := range []struct {
 		method, target string
@@ -179,6 +181,7 @@ func TestPathsAndMethods(t *testing.T) {
 // and does not follow a stream.
 func TestHeadOnExecRoutes(t *testing.T) {
 	t.Attr("requirement", "XPORT-3")
+	t.Attr("requirement", "XPORT-18")
 	d := booted(t, nil)
 	d.startExec("h", map[string]any{"stdin": true}, "cat")
 	for path, want := range map[string]int{"/v1/exec/h": 200, "/v1/exec/h/stream": 200, "/v1/exec/h/stream?offset=x": 400, "/v1/exec/no": 404} {
