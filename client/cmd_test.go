@@ -153,6 +153,7 @@ func TestCmdMisuse(t *testing.T) {
 // Lost output is never passed over: a gap is ErrGap, a cut that cannot be mended
 // ErrTruncated, a writer that fails its own error; the exit error stays beside.
 func TestCmdLostOutput(t *testing.T) {
+	t.Attr("requirement", "CLIENT-19")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.RingBytes = 4
@@ -198,6 +199,8 @@ func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 // Ending the context ends Wait at once. The command goes on, or is killed if
 // that was asked for; Close waits for that kill.
 func TestCmdCancel(t *testing.T) {
+	t.Attr("requirement", "CLIENT-10")
+	t.Attr("requirement", "CLIENT-11")
 	for _, kill := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := microvmtest.New()

@@ -114,6 +114,8 @@ func (c *cutBody) Read(p []byte) (int, error) {
 // a command counts, a proxy before the real daemon cuts each stream after 30000
 // bytes, a little more than one event can have.
 func TestStreamSurvivesCuts(t *testing.T) {
+	t.Attr("requirement", "CLIENT-1")
+	t.Attr("requirement", "CLIENT-3")
 	d := daemon(t)
 	endpoint, cuts := cutter(t, d.Endpoint, 30000)
 	retry := client.Retry{Delays: []time.Duration{time.Millisecond}, Reconnects: 1000}

@@ -192,6 +192,7 @@ func TestRunRefusesTimeout(t *testing.T) {
 // the call at once, without a kill.
 func TestRunDeadlineAndCancel(t *testing.T) {
 	t.Attr("requirement", "BIND-9")
+	t.Attr("requirement", "CLIENT-11")
 	c := choices{fate: fates[7], start: "ok", wait: "deadline", kill: "Signalled", grace: "ok"}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{choices: c}

@@ -152,6 +152,8 @@ func dataKeys(t *testing.T, envelope string) (kind string, keys []string) {
 
 // The second Ctrl-C within the window kills; the first alone does not.
 func TestInterrupts(t *testing.T) {
+	t.Attr("requirement", "CLI-20")
+	t.Attr("requirement", "CLI-21")
 	for signals, wantKilled := range []bool{1: false, 2: true} {
 		if signals == 0 {
 			continue
@@ -265,6 +267,7 @@ func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
 func TestOneShotKeepsItsCode(t *testing.T) {
 	t.Attr("requirement", "CLI-7")
 	t.Attr("requirement", "CLI-8")
+	t.Attr("requirement", "CLI-23")
 	for _, args := range []string{"exec exit_3", "exec --json exit_3", "exec --dense exit_3", "kill gone", "health", "ps --json", "--help", "nonsense", "completion bash"} {
 		words := strings.Fields(args)
 		for i := range words {
@@ -346,6 +349,7 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 
 // Lost output turns the code 0 of a stream into a failure.
 func TestStreamWithGapIsNoSuccess(t *testing.T) {
+	t.Attr("requirement", "CLI-24")
 	srv := microvmtest.New()
 	srv.RingBytes = 4
 	srv.Programs["much"] = func(p *microvmtest.Process) microvmtest.Exit {
