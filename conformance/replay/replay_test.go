@@ -123,6 +123,7 @@ func TestRunTakesEveryTransition(t *testing.T) {
 // TestRunNoticesEachFault plants a fault in each part of the system, and in the
 // judge's own projection.
 func TestRunNoticesEachFault(t *testing.T) {
+	t.Attr("requirement", "CONF-3")
 	for wrong, words := range map[string]string{
 		"lost":  "value is 2, the model says value 3",
 		"read":  "read answered 4",
@@ -149,6 +150,7 @@ func TestRunNoticesEachFault(t *testing.T) {
 // that a skip needs a reason and a purpose, and that too many are refused.
 func TestSkipsAreAccountedFor(t *testing.T) {
 	t.Attr("requirement", "VERIFY-9")
+	t.Attr("requirement", "CONF-2")
 	closed := 0
 	run := func(skips ...Skip[counter]) (*Result, error) {
 		s := counterSpec("", &closed)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,6 +27,7 @@ func conform(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestUsage(t *testing.T) {
+	t.Attr("requirement", "CONF-6")
 	for _, tc := range []struct {
 		args  []string
 		code  int
@@ -51,6 +53,8 @@ func TestUsage(t *testing.T) {
 
 // TestARealDaemonHolds judges this repository's daemon as a stranger would: as a command.
 func TestARealDaemonHolds(t *testing.T) {
+	t.Attr("requirement", "CONF-4")
+	t.Attr("requirement", "CONF-6")
 	binary, err := process.Build(t.Context(), t.TempDir(), "microvms/agentd/cmd/agentd")
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +80,7 @@ func TestARealDaemonHolds(t *testing.T) {
 
 // TestAnotherServerIsViolated judges a server that agrees to everything, and one that knows nothing.
 func TestAnotherServerIsViolated(t *testing.T) {
+	t.Attr("requirement", "CONF-6")
 	agrees := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"exec_id": "x", "phase": "running", "killed": true})
@@ -95,9 +100,35 @@ func TestAnotherServerIsViolated(t *testing.T) {
 
 // TestRunThatLooksAtNothing must not pass: everything was left out.
 func TestRunThatLooksAtNothing(t *testing.T) {
+	t.Attr("requirement", "CONF-5")
 	code, out, _ := conform(t, "--endpoint", "http://127.0.0.1:1", "--agent-token", "t", "--only", "replay")
 	if code != exitViolated || !strings.Contains(out, "0 held") {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// TestExitCodes checks the code of each mix of verdicts.
+func TestExitCodes(t *testing.T) {
+	t.Attr("requirement", "CONF-5")
+	t.Attr("requirement", "CONF-6")
+	for _, tc := range []struct {
+		seen []verdict
+		code int
+	}{
+		{nil, exitViolated},
+		{[]verdict{leftOut}, exitViolated},
+		{[]verdict{holds, leftOut}, exitHolds},
+		{[]verdict{holds, inconclusive}, exitInconclusive},
+		{[]verdict{inconclusive}, exitInconclusive},
+		{[]verdict{inconclusive, violated, holds}, exitViolated},
+	} {
+		r := &report{out: io.Discard}
+		for _, v := range tc.seen {
+			r.add(entry{Part: "replay", Verdict: v})
+		}
+		if code := r.end(); code != tc.code {
+			t.Errorf("%v: exit %d, want %d", tc.seen, code, tc.code)
+		}
 	}
 }
 
