@@ -59,6 +59,7 @@ func TestDepthFirstUnderSymmetry(t *testing.T) {
 // there, replay, and prove nothing.
 func TestSimulationIsReproducible(t *testing.T) {
 	t.Attr("requirement", "CHECK-2")
+	t.Attr("requirement", "CHECK-18")
 	m := tokensModel(3)
 	m.Properties = append(m.Properties, Always("true", func(tokens) bool { return true }))
 	var first string
@@ -95,6 +96,7 @@ func TestSimulationIsReproducible(t *testing.T) {
 // TestSimulationOfWhatHolds is inconclusive, never a pass.
 func TestSimulationOfWhatHolds(t *testing.T) {
 	t.Attr("requirement", "CHECK-3")
+	t.Attr("requirement", "CHECK-19")
 	r, err := Simulate(context.Background(), twoPhase(3), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +128,8 @@ func narrowModel(n uint32, bits uint) Model[narrow] {
 // TestEstimateOfCollisions: with a fingerprint cut to few bits states are lost,
 // the exact mode loses none, and the estimate scaled to those bits is of the right size.
 func TestEstimateOfCollisions(t *testing.T) {
+	t.Attr("requirement", "CHECK-20")
+	t.Attr("requirement", "CHECK-21")
 	const n, bits = 60_000, 28
 	exact, err := Check(context.Background(), narrowModel(n, bits), Options{Exact: true})
 	if err != nil {
