@@ -51,6 +51,7 @@ func TestClaimsCount(t *testing.T) {
 }
 
 func TestParseTestsKeepsWhatWentWrong(t *testing.T) {
+	t.Attr("requirement", "VERIFY-21")
 	stream := `{"Action":"build-output","ImportPath":"microvms/spec","Output":"undefined: x\n"}
 {"Action":"build-fail","ImportPath":"microvms/spec"}
 not an event

@@ -66,6 +66,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Schema: 1, Commit: commit(ctx, o.Root), StartedAt: start.UTC().Format(time.RFC3339)}
 	g := &gate{Options: o, report: r, results: results, sources: Sources{Partial: len(o.Stages) > 0}}
 	for _, name := range StageNames {
+		// VERIFY-12: the list selects and never orders, because later stages judge what earlier ones found.
 		if !o.wants(name) {
 			continue
 		}
@@ -74,14 +75,20 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		r.Stages = append(r.Stages, st)
 		o.Progress.End(st)
 	}
-	if changed := before.Changed(ReadMachine()); changed != "" && len(r.Stages) > 0 {
+	r.holdMachine(before, ReadMachine())
+	r.Seconds = time.Since(start).Seconds()
+	r.Verdict = overall(r.Stages)
+	return r, nil
+}
+
+// holdMachine charges a change of the machine to the last stage.
+func (r *Report) holdMachine(before, after Machine) {
+	if changed := before.Changed(after); changed != "" && len(r.Stages) > 0 {
+		// VERIFY-13: whichever stage it was, the run as a whole has left its sandbox.
 		last := &r.Stages[len(r.Stages)-1]
 		last.problem("the run changed the machine: %s", changed)
 		last.judge()
 	}
-	r.Seconds = time.Since(start).Seconds()
-	r.Verdict = overall(r.Stages)
-	return r, nil
 }
 
 // gate carries what one stage finds to the stages after it.
