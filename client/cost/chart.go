@@ -112,8 +112,20 @@ func (out *chart) ticks(x, y axis) {
 	first, last := int(math.Ceil(math.Log10(y.low))), int(math.Floor(math.Log10(y.high)))
 	every := max((last-first)/8, 1)
 	for e := first; e <= last; e += every {
-		out.YTicks = append(out.YTicks, tick{place(y.at(math.Pow(10, float64(e)))), "$" + apd.New(1, int32(e)).Text('f')})
+		out.YTicks = append(out.YTicks, tick{place(y.at(math.Pow(10, float64(e)))), powerOfTen(e)})
 	}
+}
+
+// powerOfTen labels ten to the power of e dollars.
+func powerOfTen(e int) string {
+	const thousands = "kMBT"
+	switch {
+	case e < -6 || e >= 3*len(thousands)+3:
+		return fmt.Sprintf("$1e%d", e)
+	case e < 4:
+		return "$" + apd.New(1, int32(e)).Text('f')
+	}
+	return "$" + apd.New(1, int32(e%3)).Text('f') + string(thousands[e/3-1])
 }
 
 func (out *chart) markers(c *Comparison, x axis) {

@@ -68,9 +68,13 @@ func (c *Comparison) BreakEven() (seconds string, ok bool) {
 	return shown(c.breakEven), true
 }
 
-// Ratio is what running costs in terms of what suspending costs, with four places.
+// Ratio is what running costs in terms of what suspending costs, with four places,
+// or with four digits when it is so small that places would show next to nothing.
 func (c *Comparison) Ratio() string {
 	r := quotient(pricedOf(c.running.Total()).Decimal(), pricedOf(c.suspended.Total()).Decimal())
+	if !r.IsZero() && r.Cmp(apd.New(1, -2)) < 0 {
+		return digitsOf(r, 4)
+	}
 	return places(r, 4).Text('f')
 }
 

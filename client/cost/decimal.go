@@ -101,6 +101,13 @@ func places(d *apd.Decimal, n int32) *apd.Decimal {
 	return must(&q, cond, err)
 }
 
+// digitsOf rounds half to even to n significant digits.
+func digitsOf(d *apd.Decimal, n uint32) string {
+	var r apd.Decimal
+	cond, err := display.WithPrecision(n).Round(&r, d)
+	return must(&r, cond, err).Text('f')
+}
+
 // shown is a number with at most six places and no trailing zeros.
 func shown(d *apd.Decimal) string { return plain(places(d, 6)) }
 

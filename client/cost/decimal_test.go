@@ -138,6 +138,18 @@ func TestFloatsStayAtTheBoundary(t *testing.T) {
 	}
 }
 
+// TestDollarAxisLabels walks over the powers of ten.
+func TestDollarAxisLabels(t *testing.T) {
+	var got []string
+	for e := -7; e <= 15; e++ {
+		got = append(got, powerOfTen(e))
+	}
+	want := "$1e-7 $0.000001 $0.00001 $0.0001 $0.001 $0.01 $0.1 $1 $10 $100 $1000 $10k $100k $1M $10M $100M $1B $10B $100B $1T $10T $100T $1e15"
+	if strings.Join(got, " ") != want {
+		t.Errorf("labels are %q", got)
+	}
+}
+
 // TestPlaces holds the rounding for show to half-even.
 func TestPlaces(t *testing.T) {
 	for text, want := range map[string]string{"0.0000005": "0", "0.0000015": "0.000002", "0.0000025": "0.000002", "1.25": "1.25", "1371.29164811": "1371.291648", "100": "100"} {

@@ -88,6 +88,18 @@ func TestDurationsHaveTwoConstructors(t *testing.T) {
 	}
 }
 
+// TestResultsHaveOneSource reads the package's API: rates are pinned or from a
+// catalog, totals are sums of lines, and reports are priced.
+func TestResultsHaveOneSource(t *testing.T) {
+	t.Attr("requirement", "COST-4")
+	for kind, want := range map[string]string{"RateTable": "[FromCatalog Pinned Report.Rates]", "Total": "[Report.Total Sum]", "Exact": "[]", "AtLeast": "[]",
+		"Report": "[Comparison.Running Comparison.Suspended Estimate Price]", "Comparison": "[Compare]", "Unpriced": "[NewUnpriced]", "Estimated": "[NewEstimated]"} {
+		if got := fmt.Sprint(makers(t, named(kind))); got != want {
+			t.Errorf("%s comes from %s, want %s", kind, got, want)
+		}
+	}
+}
+
 // disguised gets past the seal by embedding and then lies about its label.
 type disguised struct{ cost.Duration }
 
