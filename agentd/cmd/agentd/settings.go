@@ -69,6 +69,7 @@ type reader struct {
 }
 
 func (r *reader) warn(variable, reason string) {
+	// PROG-2: the name and never the value, which may be a secret put into the wrong variable.
 	r.warnings = append(r.warnings, warning{variable, reason})
 }
 
@@ -81,6 +82,7 @@ func (r *reader) integer(variable string, bits int) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(value, "+"), 10, bits)
 	if err != nil {
+		// PROG-1: the default stays, because a daemon that does not boot is a VM that nobody reaches.
 		r.warn(variable, fmt.Sprintf("not an unsigned integer of %d bits", bits))
 		return 0, false
 	}
@@ -157,5 +159,6 @@ func (r *reader) dropCapabilities() error {
 	case value == "true", value == "1":
 		return fmt.Errorf("%s is on, and this version cannot drop capabilities; refusing to run commands that keep them: set it to false", variable)
 	}
+	// PROG-3: a guess either way would be wrong for somebody's VM.
 	return fmt.Errorf("%s is neither true, false, 1 nor 0; refusing to guess", variable)
 }

@@ -79,6 +79,7 @@ func (a *answer) json(status int, v any) {
 
 // fail answers with an error code of the exec routes.
 func (a *answer) fail(code api.Code, detail string) {
+	// EXEC-34: status and code from one table, so that they cannot disagree.
 	a.json(code.Status(), &api.Error{Code: code, Detail: detail})
 }
 

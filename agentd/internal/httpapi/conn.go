@@ -95,6 +95,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.judged {
 		c.judged = true
+		// XPORT-11: by the first byte, because a TLS peer sends no newline and does not close.
 		if !tokenByte(p[0]) {
 			c.admission.debug("connection does not speak http", "first_byte", int(p[0]))
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: "+api.MediaText+

@@ -122,6 +122,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	grace, cancel := context.WithTimeout(ctx, s.limits.ShutdownGrace)
 	defer cancel()
+	// XPORT-16: what is in flight is owed its answer, within the grace.
 	err := s.http.Shutdown(grace)
 	s.end()
 	if err == nil {

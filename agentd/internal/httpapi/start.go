@@ -83,10 +83,12 @@ func wellFormed(req *api.StartRequest) (timeout time.Duration, bad *api.Error) {
 	}
 	if req.TimeoutSec != nil {
 		var ok bool
+		// EXEC-8: judged here, before anything is reserved.
 		if timeout, ok = parseTimeout(*req.TimeoutSec); !ok {
 			return 0, malformed("timeout_sec is not a positive finite number of seconds")
 		}
 	}
+	// EXEC-36: what execve cannot carry is refused where the key can be named.
 	for i, arg := range req.Command {
 		if strings.IndexByte(arg, 0) >= 0 {
 			return 0, malformed(fmt.Sprintf("command[%d] holds a NUL byte", i))
@@ -173,9 +175,10 @@ func (s *Server) prepare(req *api.StartRequest, timeout time.Duration) (*executi
 // one answer that nobody asked for.
 func (s *Server) refuseNames(req *api.StartRequest) *api.Error {
 	if req.User == nil && s.config.RefuseOmittedUser != "" {
+		// EXEC-38: the daemon's own user, root, is not what the image asked for.
 		return &api.Error{Code: api.UnknownUser, Detail: s.config.RefuseOmittedUser}
 	}
-	// EXEC-10
+	// EXEC-10: a name that is not resolved must not run as somebody else.
 	if req.User != nil && req.User.IsName {
 		return &api.Error{Code: api.UnknownUser, Detail: fmt.Sprintf("user %q: users by name are not resolved by this daemon; send the uid as an integer", req.User.Name)}
 	}
@@ -188,6 +191,7 @@ func (s *Server) refuseNames(req *api.StartRequest) *api.Error {
 // environment layers a child's environment: image snapshot, account, launch,
 // request, and nothing else.
 func (s *Server) environment(req *api.StartRequest) (map[string]string, *api.Error) {
+	// SECRET-2: four layers, and the token is in none of them.
 	layers := accounts.Layers{Launch: s.config.Boot.Env(), Request: req.Env}
 	if name, bad := accounts.BadEntry(layers.Launch); bad {
 		return nil, malformed(fmt.Sprintf("launch environment: the entry %q cannot be part of an environment", name))
@@ -236,9 +240,11 @@ func (s *Server) readJSON(a *answer, r *request, v any) bool {
 		a.text(http.StatusRequestTimeout, fmt.Sprintf("request body stalled for %v\n", s.limits.BodyStallTimeout))
 		return false
 	case err != nil:
+		// XPORT-24: the peer left within its body; nothing but this request ends.
 		a.fail(api.MalformedRequest, "the request body ended early")
 		return false
 	}
+	// XPORT-13: what two parsers could read in two ways is refused.
 	if err := strictjson.Unmarshal(body, v); err != nil {
 		a.fail(api.MalformedRequest, strictjson.Describe(err))
 		return false

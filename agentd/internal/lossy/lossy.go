@@ -39,6 +39,7 @@ func next(src []byte) (n int, ok bool) {
 			continue
 		}
 		if n == 0 {
+			// OUT-3: one replacement for each maximal subpart, not one a byte or one a run.
 			return subpart(src), false
 		}
 		break

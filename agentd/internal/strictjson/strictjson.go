@@ -35,6 +35,7 @@ var noNull = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Dec
 // Errors name the place, and may quote what stands there: they go to the
 // caller who sent the body and never to a log.
 func Unmarshal(body []byte, v any) error {
+	// XPORT-14: this decoder matches by exact case and refuses duplicates; encoding/json does neither.
 	return json.Unmarshal(body, v, noNull)
 }
 
