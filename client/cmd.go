@@ -258,6 +258,7 @@ func (c *Cmd) outputErr() error {
 		return nil
 	case c.writeErr != nil:
 		return &Error{Kind: KindPrecondition, Message: "cannot write the output", Err: c.writeErr}
+	// CLIENT-19: beside the exit status, because a shortened output reads like a whole one.
 	case c.followed.gap != nil:
 		return gapError(c.followed.gap.From, c.followed.gap.To)
 	case !c.followed.exitSeen:

@@ -51,6 +51,7 @@ func (s *Session) Health(ctx context.Context) (*api.Health, error) {
 // after a retryable error it is unknown whether the command was started.
 func (s *Session) Start(ctx context.Context, req api.StartRequest) (string, error) {
 	if req.ExecID == "" {
+		// CLIENT-16: a reused id would be answered from an old record.
 		req.ExecID = NewExecID()
 	}
 	if _, err := execPath(req.ExecID, ""); err != nil {
@@ -129,11 +130,12 @@ func (s *Session) waitUntil(ctx context.Context, id string, timeout time.Duratio
 			return res, nil
 		case err == nil:
 			phase, last = string(res.Phase), nil
-		case expired || Retryable(err):
+		case expired || Retryable(err): // CLIENT-15: the exec goes on, whatever the way to it does
 			last = err
 		default:
 			return nil, err
 		}
+		// CLIENT-14: the pauses double up to the interval of the facts.
 		pause = min(pause, s.retry.Poll)
 		if timeout > 0 {
 			pause = min(pause, deadline.Sub(s.clock.Now()))
@@ -266,7 +268,7 @@ func (s *Session) Stdin(ctx context.Context, id string, r io.Reader) (written in
 	next := make([]byte, StdinChunkBytes)
 	n, readErr := io.ReadFull(r, chunk)
 	for {
-		// Read one chunk ahead, because eof rides on the last one.
+		// CLIENT-21: read one chunk ahead, because eof rides on the last one.
 		more := 0
 		if readErr == nil {
 			more, readErr = io.ReadFull(r, next)

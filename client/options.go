@@ -76,6 +76,7 @@ type Retry struct {
 // DefaultRetry is the policy of client facts, section 10.
 func DefaultRetry() Retry {
 	return Retry{
+		// CLIENT-4: short at first, since most cuts are; the last one repeats.
 		Delays: []time.Duration{
 			250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
 		},

@@ -82,6 +82,7 @@ func (s *Session) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.close()
+	// CLIENT-10: after the return nothing of the session runs.
 	s.calls.Wait()
 	if s.ownTransport != nil {
 		s.ownTransport.CloseIdleConnections()

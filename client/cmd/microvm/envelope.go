@@ -171,7 +171,7 @@ func encode(v any, compact bool) []byte {
 
 // finish decides the exit code once all is written.
 func (a *app) finish(code int) int {
-	// CLI-8: a reader that left changes no outcome. A failing disk does: what
+	// CLI-8, CLI-23: a reader that left changes no outcome. A failing disk does: what
 	// was to be delivered is lost, so 0 would be a lie.
 	if err := a.stdout.err; err != nil && !a.stdout.left() && code == 0 {
 		fmt.Fprintf(a.stderr, "%s %s: cannot write the output: %v\n", a.paint("error"), client.KindPrecondition, err)

@@ -239,6 +239,7 @@ func (c *execCommand) record(id string, rec *client.Result) *result {
 func (c *execCommand) exitCode(succeeded bool, posix int) int {
 	switch {
 	case c.PropagateExit:
+		// CLI-22: what a shell would report, for scripts that wrap a command.
 		return posix & 0xff
 	case succeeded:
 		return 0
@@ -276,10 +277,12 @@ func (c *execCommand) explain(ctx context.Context, a *app, s *client.Session, id
 	if !errors.Is(context.Cause(ctx), errSignal) {
 		return ce
 	}
+	// CLI-20: to leave a command is not to end it.
 	if !a.quiet {
 		fmt.Fprintf(a.stderr, "detached: exec %s goes on; Ctrl-C again within %s kills it\n", escape(id), killWindow)
 	}
 	ce.data["killed"] = false
+	// CLI-21: the second signal says that the first was meant.
 	if a.secondInterrupt() {
 		killCtx, stop := a.untilInterrupt(context.Background()) // a third one leaves at once
 		defer stop()

@@ -84,7 +84,7 @@ func (c *execCommand) stream(ctx context.Context, a *app, s *client.Session, id 
 	}
 	res.data, res.exit = data, c.streamExit(id, exit)
 	if data.Gaps > 0 && res.exit == 0 {
-		// Code 0 is only for a complete stream.
+		// CLI-24: code 0 is only for a complete stream.
 		return nil, &client.Error{Kind: client.KindPlatform, Wire: client.WireOutputGap,
 			Message: fmt.Sprintf("exec %s exited 0, but %d ranges of its output were lost", id, data.Gaps)}
 	}
