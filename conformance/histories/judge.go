@@ -69,6 +69,7 @@ func entries(ops []*Operation) []porcupine.Operation {
 	var out []porcupine.Operation
 	add := func(o *Operation, h half, number int) {
 		end := o.Return
+		// CONF-1: an effect may come at any time after the call, so nothing may be ruled out.
 		if end < 0 {
 			end = math.MaxInt64
 		}

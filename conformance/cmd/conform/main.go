@@ -28,6 +28,8 @@ func main() {
 }
 
 // Exit codes.
+//
+// CONF-6: one for each outcome, so that a script tells no proof from a refutation.
 const (
 	exitHolds        = 0
 	exitViolated     = 1
