@@ -126,6 +126,7 @@ func (s *search[S]) report(ctx context.Context) (*Report, error) {
 	r := newReport(m, &s.total, s.bound == "")
 	r.Distinct, r.Depth, r.Exact = s.distinct(), s.depth, s.exact != nil
 	if !r.Exact {
+		// CHECK-21: the reader sees how far the count can be trusted.
 		r.Collisions = expectedCollisions(r.Distinct, r.States)
 	}
 	t := trail[S]{s}

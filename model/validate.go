@@ -21,6 +21,7 @@ const maxFairness = 64
 // validate looks at the model once, before the search: everything that can be
 // known without running its functions.
 func validate[S comparable](m *Model[S]) error {
+	// CHECK-12: equal states must be equal bytes, or the counts are wrong.
 	if msg := stateProblem(reflect.TypeFor[S](), "state"); msg != "" {
 		return refuse(m.Name, "%s", msg)
 	}
