@@ -117,6 +117,7 @@ func JudgeReplays(replays []Replay, s *Stage) {
 				s.problem("%s: %d transitions of %s are skipped without a reason", r.Ref(), k.Transitions, k.Action)
 			}
 		}
+		// VERIFY-19: what is left out without a word cannot be told from what held.
 		if left := r.Transitions - r.Replayed - r.skipped(); left != 0 {
 			s.problem("%s: %d transitions were neither replayed nor skipped by name", r.Ref(), left)
 		}
@@ -142,6 +143,7 @@ func JudgeHistories(histories []History, s *Stage) {
 		for _, f := range h.Failures {
 			s.problem("%s: %s", h.Name, f)
 		}
+		// VERIFY-20: the judge's bound was reached, so nobody knows.
 		if h.Undecided > 0 {
 			s.unsure("%s: %d histories were not decided within their bound", h.Name, h.Undecided)
 		}
@@ -182,6 +184,7 @@ func judgeTests(run *TestRun, o Options, s *Stage) {
 		}
 	}
 	for pkg, outcome := range run.Packages {
+		// VERIFY-21: a package that does not compile has no test that could fail.
 		if outcome == Failed && !packageHasFailedTest(run, pkg) {
 			s.problem("package %s failed outside its tests: %s", shortPackage(pkg), firstLines(run.Output[pkg], 12))
 		}

@@ -79,6 +79,7 @@ func (r *Report) Write(dir string) error {
 	if err != nil {
 		return err
 	}
+	// VERIFY-14: the whole report as one document beside its renderings.
 	files := map[string][]byte{"report.json": append(data, '\n'), "index.html": page, "junit.xml": r.junit(), "matrix.csv": r.csv()}
 	for _, name := range sortedKeys(files) {
 		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
