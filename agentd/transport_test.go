@@ -17,6 +17,7 @@ import (
 // that net/http writes without a handler included.
 func TestVersionHeaderOnEveryResponse(t *testing.T) {
 	t.Attr("requirement", "XPORT-1")
+	t.Attr("requirement", "XPORT-29")
 	d := booted(t, func(c *agentd.Config) {
 		c.Limits.MaxBodyBytes = 1000
 		c.Gate = gateFunc(func(p trace.Point) {
@@ -80,6 +81,7 @@ func TestVersionIsOneTruth(t *testing.T) {
 // without closing: the answer must not wait for either.
 func TestTLSBytesAreAnswered(t *testing.T) {
 	t.Attr("requirement", "XPORT-11")
+	t.Attr("requirement", "PROG-11")
 	d := start(t, func(c *agentd.Config) { c.Limits.HeaderTimeout = time.Hour })
 	for _, hello := range []string{
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -253,6 +255,7 @@ func (r recorderFunc) Record(e trace.Event) { r(e) }
 // TestContentTypes checks the media type of each kind of answer.
 func TestContentTypes(t *testing.T) {
 	t.Attr("requirement", "EXEC-34")
+	t.Attr("requirement", "XPORT-26")
 	d := booted(t, nil)
 	d.startExec("c", nil, "true")
 	d.wait("c")

@@ -14,6 +14,7 @@ import (
 
 // TestParseUser checks which lines are rows.
 func TestParseUser(t *testing.T) {
+	t.Attr("requirement", "EXEC-41")
 	for line, want := range map[string]*User{
 		"a:x:1:2:G:/home/a:/bin/sh":    {"a", 1, 2, "/home/a"},
 		"a::0:0:::":                    {"a", 0, 0, ""},
@@ -40,6 +41,7 @@ func TestParseUser(t *testing.T) {
 
 // TestByID checks that the first row wins and an unreadable file is empty.
 func TestByID(t *testing.T) {
+	t.Attr("requirement", "EXEC-41")
 	path := filepath.Join(t.TempDir(), "passwd")
 	a := &Accounts{PasswdPath: path}
 	if _, ok := a.ByID(0); ok {

@@ -12,6 +12,7 @@ import (
 // of the Unicode standard, section 3.9, tables 3-8 to 3-11, and on cuts at each
 // place of a sequence.
 func TestAppend(t *testing.T) {
+	t.Attr("requirement", "OUT-3")
 	const f = "\uFFFD"
 	for _, c := range []struct{ name, in, want string }{
 		{"empty", "", ""},
