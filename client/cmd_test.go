@@ -32,6 +32,7 @@ func both(p *microvmtest.Process) microvmtest.Exit {
 // Output and CombinedOutput give what os/exec would; a non-zero code is an
 // ExitError that carries standard error.
 func TestCmdOutput(t *testing.T) {
+	t.Attr("requirement", "CLIENT-28")
 	srv := microvmtest.New()
 	srv.Programs["both"] = both
 	s := srv.Session(t)
@@ -242,6 +243,7 @@ func TestCmdCancel(t *testing.T) {
 
 // The daemon's deadline is an exit error that says so.
 func TestCmdTimeout(t *testing.T) {
+	t.Attr("requirement", "BIND-6")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.Programs["hang"] = hang

@@ -117,6 +117,7 @@ func TestWaitPolls(t *testing.T) {
 // Ack gives the output once; before the end and a second time it is refused,
 // and wait-and-ack of an acked exec has no outcome.
 func TestAck(t *testing.T) {
+	t.Attr("requirement", "CLIENT-17")
 	srv := microvmtest.New()
 	defer srv.Close()
 	srv.Programs["hang"] = hang
@@ -203,6 +204,7 @@ func iotestHalf(data []byte) io.Reader {
 
 // The refusals of stdin have their own sentinels; a slow reader is retryable.
 func TestStdinRefusals(t *testing.T) {
+	t.Attr("requirement", "CLIENT-17")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.Programs["hang"] = hang

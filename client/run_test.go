@@ -175,6 +175,7 @@ func TestRunNotesWriters(t *testing.T) {
 
 // A timeout that is no number of seconds is refused before anything is started.
 func TestRunRefusesTimeout(t *testing.T) {
+	t.Attr("requirement", "CLIENT-25")
 	w := &world{choices: choices{fate: fates[0], start: "ok"}}
 	session := w.server().Session(t)
 	for _, sec := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1} {

@@ -22,6 +22,8 @@ import (
 )
 
 func TestNewReadsEndpoints(t *testing.T) {
+	t.Attr("requirement", "CLIENT-26")
+	t.Attr("requirement", "CLIENT-27")
 	for endpoint, want := range map[string]string{
 		"vm.example":                "https://vm.example",
 		"vm.example:9000/":          "https://vm.example:9000",
@@ -230,6 +232,7 @@ func TestNewExecID(t *testing.T) {
 func TestBlockedCallsEnd(t *testing.T) {
 	t.Attr("requirement", "CLIENT-10")
 	t.Attr("requirement", "CLIENT-11")
+	t.Attr("requirement", "CLIENT-24")
 	silent := func(w http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }
 	calls := map[string]func(context.Context, *client.Session) error{
 		"poll": func(ctx context.Context, s *client.Session) error { _, err := s.Poll(ctx, "x"); return err },

@@ -245,6 +245,7 @@ func TestStreamIdleTimeout(t *testing.T) {
 
 // A receiver that stops ends the stream, and a stream is read only once.
 func TestStreamStop(t *testing.T) {
+	t.Attr("requirement", "CLIENT-29")
 	srv := microvmtest.New()
 	srv.Intercept = (&script{bodies: []string{out(0, "ab") + "silent"}}).serve
 	st := srv.Session(t).Stream(t.Context(), "x", client.StreamOptions{})
