@@ -190,6 +190,7 @@ func TestFailingHistoriesAreSaved(t *testing.T) {
 
 // TestFailuresReachTheResult runs the judge's verdicts through the result that verification reads.
 func TestFailuresReachTheResult(t *testing.T) {
+	t.Attr("requirement", "VERIFY-11")
 	c := Config{FailDir: t.TempDir()}
 	r := &Result{Requirements: map[string]int64{}}
 	for _, tc := range judged {
@@ -214,6 +215,7 @@ func TestFailuresReachTheResult(t *testing.T) {
 }
 
 func TestOverlappingIsCounted(t *testing.T) {
+	t.Attr("requirement", "VERIFY-23")
 	h := &History{Operations: []Operation{
 		{Client: 0, Call: 0, Return: 10}, {Client: 1, Call: 5, Return: 7}, {Client: 1, Call: 20, Return: 30}, {Client: 0, Call: 31, Return: -1}, {Client: 1, Call: 90, Return: 95},
 	}}

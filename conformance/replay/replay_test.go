@@ -106,6 +106,7 @@ func counterSpec(wrong string, closed *int) Spec[counter] {
 // TestRunTakesEveryTransition replays a right system: every transition counts
 // once, and shows the requirements whose case it is.
 func TestRunTakesEveryTransition(t *testing.T) {
+	t.Attr("requirement", "CONF-7")
 	closed := 0
 	r, err := Run(t.Context(), counterSpec("", &closed))
 	if err != nil || r.Err() != nil {
@@ -186,6 +187,7 @@ func TestSkipsAreAccountedFor(t *testing.T) {
 // TestResultIsWritten checks the file that verification reads, and that a result
 // that leaves transitions out, or replayed nothing, is an error.
 func TestResultIsWritten(t *testing.T) {
+	t.Attr("requirement", "VERIFY-19")
 	dir := t.TempDir()
 	t.Setenv(OutputVariable, dir)
 	r := &Result{Model: "m", Config: "c", Transitions: 3, Replayed: 2, Requirements: map[string]int{"A-1": 2},

@@ -134,6 +134,7 @@ func TestExitCodes(t *testing.T) {
 
 // TestReset hands a fresh daemon out for each replay and history.
 func TestReset(t *testing.T) {
+	t.Attr("requirement", "CONF-8")
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	marks := filepath.Join(t.TempDir(), "resets")
