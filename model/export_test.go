@@ -137,6 +137,7 @@ func TestGraphAUT(t *testing.T) {
 
 // TestReportJSON pins the names that other tools read.
 func TestReportJSON(t *testing.T) {
+	t.Attr("requirement", "CHECK-28")
 	arrows := []arrow{{0, actA, 1}}
 	r, err := Check(context.Background(), graphModel(arrows, nil, Always("p", func(s line) bool { return s.N == 0 }, "CHECK-1")), Options{Workers: 1})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 // and counterexamples that are none the shorter.
 func TestDepthFirstAgrees(t *testing.T) {
 	t.Attr("requirement", "CHECK-17")
+	t.Attr("requirement", "CHECK-29")
 	for i := range 3000 {
 		r := random(i)
 		y := randomTiny(&r)
@@ -37,6 +38,7 @@ func TestDepthFirstAgrees(t *testing.T) {
 
 // TestDepthFirstUnderSymmetry visits orbits and prints paths of the model.
 func TestDepthFirstUnderSymmetry(t *testing.T) {
+	t.Attr("requirement", "CHECK-29")
 	m := symmetricTwoPhase(4)
 	m.Properties = append(m.Properties, Sometimes("three are prepared", func(s packed) bool {
 		n := 0
@@ -161,6 +163,7 @@ func TestEstimateOfCollisions(t *testing.T) {
 // TestNoAllocationPerTransition: what a run allocates does not grow with its
 // transitions.
 func TestNoAllocationPerTransition(t *testing.T) {
+	t.Attr("requirement", "CHECK-30")
 	for _, workers := range []int{1, 2} {
 		var transitions uint64
 		allocs := testing.AllocsPerRun(1, func() {
