@@ -75,6 +75,7 @@ not an event
 }
 
 func TestSkipsFailOnlyWhenAsked(t *testing.T) {
+	t.Attr("requirement", "VERIFY-25")
 	run, err := ParseTests(strings.NewReader(events("run TestA", "pass TestA", "run TestB", "skip TestB")), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -126,6 +126,7 @@ func TestFaultsMustApply(t *testing.T) {
 }
 
 func TestScanFindsCitationsAndMentions(t *testing.T) {
+	t.Attr("requirement", "VERIFY-2")
 	root := t.TempDir()
 	src := "package x\n\n// AGENTD-2, AGENTD-4: one lock, because both are decided on one value.\nvar a = \"see AGENTD-5 and UTF-8\"\n\n// AGENTD-6 is only mentioned.\nvar b int\n"
 	for name, text := range map[string]string{"x.go": src, "x_test.go": "package x\n\n// AGENTD-3: a test cites nothing.\nvar c int\n", "testdata/y.go": "not Go"} {

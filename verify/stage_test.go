@@ -133,6 +133,7 @@ func TestReplaysAreJudged(t *testing.T) {
 func TestHistoriesAreJudged(t *testing.T) {
 	t.Attr("requirement", "VERIFY-11")
 	t.Attr("requirement", "VERIFY-20")
+	t.Attr("requirement", "VERIFY-23")
 	good := History{Name: "exec", Histories: 2000, Operations: 90000, Overlapping: 9000}
 	for _, tc := range []struct {
 		name string
