@@ -82,7 +82,7 @@ func (e *Exec) expire() {
 		return
 	}
 	e.mu.Lock()
-	if e.leaderEnded {
+	if e.leaderEnded { // EXEC-40: it ended in time, whoever holds the pipes
 		e.mu.Unlock()
 		return
 	}

@@ -46,6 +46,7 @@ func (a *Accounts) ByID(uid uint32) (User, bool) {
 // with '#', '+' or '-' are no rows.
 func ParseUser(line string) (User, bool) {
 	f := strings.Split(line, ":")
+	// EXEC-41: remarks and entries of other services are no rows.
 	if len(f) != 7 || f[0] == "" || strings.ContainsAny(f[0][:1], "#+-") {
 		return User{}, false
 	}

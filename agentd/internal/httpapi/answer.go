@@ -84,6 +84,7 @@ func (a *answer) fail(code api.Code, detail string) {
 }
 
 func (a *answer) bytes(status int, mediaType string, body []byte) {
+	// XPORT-26: named by each caller, since net/http would guess.
 	a.Header().Set("Content-Type", mediaType)
 	a.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	a.WriteHeader(status)

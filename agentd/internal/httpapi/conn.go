@@ -150,6 +150,7 @@ func (c *conn) uncork() error {
 func (c *conn) write(p []byte) (written int, err error) {
 	for {
 		piece := p[written:min(len(p), written+writePiece)]
+		// XPORT-27: a deadline for each piece, so that a slow peer is served and a dead one cut.
 		c.Conn.SetWriteDeadline(time.Now().Add(c.admission.limits.WriteTimeout))
 		n, err := c.Conn.Write(piece)
 		written += n

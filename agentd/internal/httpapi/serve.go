@@ -80,6 +80,7 @@ func (s *Server) route(a *answer, r *request) {
 	switch {
 	case r.ProtoMajor != 1:
 		a.Header().Set("Connection", "close")
+		// XPORT-29: in the version that is spoken here.
 		a.empty(http.StatusHTTPVersionNotSupported)
 		return
 	case len(r.RequestURI) > maxTarget:

@@ -128,6 +128,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+	// XPORT-28: a stream may never end by itself.
 	s.http.Close()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -140,6 +141,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 type quiet struct{ slog.Handler }
 
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	// PROG-11: the length and not the text, which may quote the peer.
 	out := slog.NewRecord(r.Time, r.Level, "net/http reported a connection error", r.PC)
 	out.AddAttrs(slog.Int("bytes", len(r.Message)))
 	return q.Handler.Handle(ctx, out)
