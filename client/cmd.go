@@ -226,6 +226,7 @@ func (c *Cmd) Wait() error {
 	c.ProcessState = &ProcessState{id: c.ID, outcome: *c.followed.outcome}
 	var errs []error
 	if !c.ProcessState.Success() {
+		// CLIENT-28: the form that callers of os/exec know.
 		errs = append(errs, &ExitError{ProcessState: c.ProcessState})
 	}
 	if inputErr != nil {

@@ -37,6 +37,7 @@ func WithLogger(l *slog.Logger) Option {
 func WithClock(c Clock) Option {
 	return func(s *Session) {
 		if c != nil {
+			// CLIENT-22: the one clock of deadlines, pauses and idle timeouts.
 			s.clock = c
 		}
 	}

@@ -111,10 +111,12 @@ func (s *Session) failure(caller, reqCtx context.Context, c call, err error) err
 		return interrupted(what, context.Cause(caller))
 	case s.closing.Err() != nil:
 		return errSessionClosed()
+	// CLIENT-24: a VM that is frozen answers nothing, and thaws.
 	case errors.Is(context.Cause(reqCtx), errDeadline):
 		return &Error{Kind: KindRetryable, Wire: WireTransport,
 			Message: fmt.Sprintf("no complete answer of %s %s within %s", c.method, c.path, s.requestTimeout)}
 	}
+	// CLIENT-23: whether the request had an effect is unknown.
 	return &Error{Kind: KindRetryable, Wire: WireTransport,
 		Message: fmt.Sprintf("cannot complete %s %s", c.method, c.path), Err: err}
 }

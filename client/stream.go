@@ -233,6 +233,7 @@ func (st *Stream) yield(ev Event, yield func(Event, error) bool) (over bool) {
 	if yield(ev, nil) {
 		return false
 	}
+	// CLIENT-29: the caller has what it wanted; the exec is not told.
 	st.reason = EndStopped
 	return true
 }

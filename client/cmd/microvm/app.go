@@ -54,6 +54,7 @@ func (a *app) run(ctx context.Context, args []string) (code int) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
+		// CLI-27: the parser has written its text, which is never enveloped.
 		case exitRequest:
 			code = a.finish(int(p))
 		default:

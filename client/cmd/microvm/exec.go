@@ -58,6 +58,7 @@ func (c *execCommand) run(ctx context.Context, a *app) (*result, error) {
 		})
 	}
 	var input []byte
+	// CLI-29: only when asked for: it may be the input of the script around this command.
 	if c.Stdin { // before the start, so that a failing read starts nothing
 		if input, err = a.readStdin(); err != nil {
 			return nil, err
@@ -84,6 +85,7 @@ func (c *execCommand) request(a *app) (api.StartRequest, error) {
 	case a.direct && len(a.argv) == 0:
 		return req, usage("no command after --")
 	case a.direct:
+		// CLI-30: as it was typed, without a shell.
 		req.Command = a.argv
 	case c.Command == "":
 		return req, usage("no command: give one as a word, or after --, or an exec id with --poll")
@@ -167,6 +169,7 @@ func (c *execCommand) execute(ctx context.Context, a *app, s *client.Session, re
 	if err != nil {
 		return nil, err
 	}
+	// CLI-28: the id is the way back.
 	if c.Detach {
 		res := c.record(id, &client.Result{PollResponse: api.PollResponse{ExecID: id, Phase: api.PhaseRunning}})
 		res.text, res.dense = id+"\n", id
@@ -273,6 +276,7 @@ func (c *execCommand) explain(ctx context.Context, a *app, s *client.Session, id
 	if !errors.Is(err, client.ErrInterrupted) && !errors.Is(err, client.ErrTimeout) {
 		return ce
 	}
+	// CLI-31: this command's deadline bounds the waiting, not the work.
 	ce.suggestions = []string{"read its result: microvm exec --poll " + id, "end it: microvm kill " + id}
 	if !errors.Is(context.Cause(ctx), errSignal) {
 		return ce
