@@ -124,6 +124,7 @@ func demonstrates[S comparable](m *model.Model[S], t Transition[S]) []string {
 		case model.KindSometimesStep:
 			shown = p.Step(t.From, t.Action, t.To)
 		}
+		// CONF-7: a rule says nothing here, so nothing is shown of it.
 		if !shown {
 			continue
 		}
