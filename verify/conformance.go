@@ -149,6 +149,7 @@ func JudgeHistories(histories []History, s *Stage) {
 		}
 	}
 	s.requireLooked("histories", "operations", "overlapping")
+	// VERIFY-23: what is rare shows in none of a handful.
 	if n := s.Counts["histories"]; n > 0 && n < minHistories {
 		s.problem("%d histories were judged: the least is %d", n, minHistories)
 	}
@@ -179,6 +180,7 @@ func judgeTests(run *TestRun, o Options, s *Stage) {
 			s.problem("%s:%s failed: %s", shortPackage(t.Package), t.Name, firstLines(t.Output, 12))
 		case t.Outcome == Unfinished:
 			s.problem("%s:%s did not finish", shortPackage(t.Package), t.Name)
+		// VERIFY-25: where nothing may be missing, a skip is a hole.
 		case t.Outcome == Skipped && o.FailOnSkip:
 			s.problem("%s:%s was skipped: %s", shortPackage(t.Package), t.Name, firstLines(t.Output, 4))
 		}
