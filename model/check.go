@@ -70,6 +70,16 @@ func Check[S comparable](ctx context.Context, m Model[S], o Options) (*Report, e
 	if err := validate(&m); err != nil {
 		return nil, err
 	}
+	if !o.Exact {
+		if err := probeFingerprint(&m); err != nil {
+			return nil, err
+		}
+	}
+	return checkValid(ctx, m, o)
+}
+
+// checkValid is Check of a model that was looked at already.
+func checkValid[S comparable](ctx context.Context, m Model[S], o Options) (*Report, error) {
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)

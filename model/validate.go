@@ -38,6 +38,11 @@ func validate[S comparable](m *Model[S]) error {
 		if f.Match == nil {
 			return refuse(m.Name, "fairness %q has no Match; use Weak or Strong", f.Name)
 		}
+		for _, id := range f.ids {
+			if int(id) >= len(m.Actions) {
+				return refuse(m.Name, "fairness %q names action %d, and Actions has %d: an assumption that matches nothing assumes nothing", f.Name, id, len(m.Actions))
+			}
+		}
 	}
 	actions := map[string]bool{}
 	for i, a := range m.Actions {
