@@ -100,8 +100,7 @@ func TestStagesLeftOutLeaveTheMatrixUndecided(t *testing.T) {
 	s := Stage{Name: "matrix"}
 	BuildMatrix(in, &s)
 	s.judge()
-	if s.Verdict != model.Inconclusive || !strings.Contains(strings.Join(s.Unsure, "
-"), "1 requirements are not decided, since these stages did not run: models") {
+	if s.Verdict != model.Inconclusive || !strings.Contains(strings.Join(s.Unsure, "\n"), "1 requirements are not decided, since these stages did not run: models") {
 		t.Errorf("verdict %q, unsure %q", s.Verdict, s.Unsure)
 	}
 }
