@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"microvms/agentd/api"
 )
@@ -57,6 +59,9 @@ func (s *Session) Start(ctx context.Context, req api.StartRequest) (string, erro
 	if _, err := execPath(req.ExecID, ""); err != nil {
 		return "", err
 	}
+	if err := checkText(&req); err != nil {
+		return "", err
+	}
 	if req.Command == nil {
 		req.Command = []string{} // null is malformed on the wire
 	}
@@ -68,6 +73,39 @@ func (s *Session) Start(ctx context.Context, req api.StartRequest) (string, erro
 		return out.ExecID, nil
 	}
 	return req.ExecID, nil
+}
+
+// checkText refuses what JSON cannot carry: it would replace each byte that is no UTF-8, so the daemon would start
+// another command than the one asked for, under another id.
+//
+// CLIENT-30: before anything is sent, because two different texts would become one.
+func checkText(req *api.StartRequest) error {
+	bad := ""
+	check := func(what, text string) {
+		if bad == "" && !utf8.ValidString(text) {
+			bad = what
+		}
+	}
+	for i, word := range req.Command {
+		check(fmt.Sprintf("command word %d", i), word)
+	}
+	for name, value := range req.Env {
+		check("the name of an environment entry", name)
+		check("the value of environment entry "+strconv.Quote(name), value)
+	}
+	check("the shell", req.Shell.Name)
+	for what, who := range map[string]*api.NameOrID{"the user": req.User, "the group": req.Group} {
+		if who != nil {
+			check(what, who.Name)
+		}
+	}
+	if req.Cwd != nil {
+		check("the working directory", *req.Cwd)
+	}
+	if bad != "" {
+		return invalidArg("%s is not valid UTF-8, and the wire carries nothing else: encode it, or pass it in a file", bad)
+	}
+	return nil
 }
 
 // Poll reads an exec's record. It changes nothing.

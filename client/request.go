@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"microvms/agentd/api"
 )
@@ -200,6 +201,10 @@ func execPath(id, route string) (string, error) {
 	case "start":
 		// Wire facts, section 1: the start route shadows this id.
 		return "", invalidArg("exec id %q: the daemon's start route has this name, so such an exec cannot be reached", id)
+	}
+	// CLIENT-30: as an answer's text it would come back as another id.
+	if !utf8.ValidString(id) {
+		return "", invalidArg("exec id %q is not valid UTF-8, and the wire carries nothing else", id)
 	}
 	// CLIENT-20: one segment for the daemon and for whatever lies on the way.
 	segment := url.PathEscape(id)

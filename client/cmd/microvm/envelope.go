@@ -188,7 +188,13 @@ func (a *app) redact(text string) string {
 	if a.secret == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, a.secret, "[redacted]")
+	// What was redacted before is left alone: a short token may be part of the word itself.
+	const word = "[redacted]"
+	parts := strings.Split(text, word)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], a.secret, word)
+	}
+	return strings.Join(parts, word)
 }
 
 // clean makes a text safe for a terminal and for logs.
