@@ -213,14 +213,20 @@ func TestStreamStopsWhenReaderLeaves(t *testing.T) {
 	t.Attr("requirement", "CLI-9")
 	for _, json := range []bool{false, true} {
 		for accept := range 4 {
-			synctest.Test(t, func(t *testing.T) { streamUntilReaderLeaves(t, json, accept) })
+			synctest.Test(t, func(t *testing.T) { streamUntilReaderLeaves(t, json, accept, syscall.EPIPE, 11) })
 		}
 	}
 }
 
+// A full disk is not a reader that left: the stream stops as soon, and says what failed.
+func TestStreamStopsWhenOutputCannotBeWritten(t *testing.T) {
+	t.Attr("requirement", "CLI-23")
+	synctest.Test(t, func(t *testing.T) { streamUntilReaderLeaves(t, false, 1, syscall.ENOSPC, 12) })
+}
+
 // streamUntilReaderLeaves streams a command that prints when it is told to, to
 // a reader that leaves after some writes.
-func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
+func streamUntilReaderLeaves(t *testing.T, json bool, accept int, failure error, want int) {
 	srv := microvmtest.New()
 	step := make(chan struct{})
 	srv.Programs["ticker"] = func(p *microvmtest.Process) microvmtest.Exit {
@@ -229,7 +235,7 @@ func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
 		}
 		return microvmtest.Exit{}
 	}
-	stdout, stderr := &leaver{accept: accept, err: syscall.EPIPE}, &bytes.Buffer{}
+	stdout, stderr := &leaver{accept: accept, err: failure}, &bytes.Buffer{}
 	args := []string{"exec", "--stream", "--exec-id", "t", "--", "ticker"}
 	if json {
 		args = append([]string{"--json"}, args...)
@@ -248,7 +254,7 @@ func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
 			step <- struct{}{}
 		}
 	}
-	if code != 11 || !strings.Contains(stderr.String(), "exec t goes on") {
+	if code != want || !strings.Contains(stderr.String(), "exec t goes on") {
 		t.Errorf("json %t, leaving after %d writes: code %d, stderr %q", json, accept, code, stderr.String())
 	}
 	session := srv.Session(t)

@@ -105,13 +105,13 @@ var version = "dev"
 
 // versionText is the version and the commit that the toolchain recorded.
 func versionText() string {
-	commit := "unknown"
+	commit := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
-				commit = s.Value[:min(len(s.Value), 12)]
+				commit = fmt.Sprintf(" (commit %s)", s.Value[:min(len(s.Value), 12)])
 			}
 		}
 	}
-	return fmt.Sprintf("microvm %s (commit %s)", version, commit)
+	return "microvm " + version + commit
 }
