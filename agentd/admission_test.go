@@ -183,6 +183,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 // that a gate holds.
 func TestShutdownCutsWhatNeverEnds(t *testing.T) {
 	t.Attr("requirement", "XPORT-16")
+	t.Attr("requirement", "XPORT-28")
 	gate := newParker()
 	d := booted(t, func(c *agentd.Config) { c.Limits.ShutdownGrace, c.Gate = 20*time.Millisecond, gate })
 	p := d.dial()

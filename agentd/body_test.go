@@ -57,6 +57,7 @@ func TestAnswerPrecedesTheDrain(t *testing.T) {
 // TestDrainBounds hits either bound: bytes, declared or not, and time.
 func TestDrainBounds(t *testing.T) {
 	t.Attr("requirement", "XPORT-7")
+	t.Attr("requirement", "XPORT-17")
 	d := booted(t, func(c *agentd.Config) { c.Limits.DrainTimeout = 30 * time.Millisecond })
 	chunk := "10000\r\n" + strings.Repeat("x", 65536) + "\r\n"
 	for _, c := range []struct {
@@ -228,6 +229,7 @@ func TestControlBodyCap(t *testing.T) {
 // request, and that one cut short is an error and starts nothing.
 func TestBodyThatStalls(t *testing.T) {
 	t.Attr("requirement", "EXEC-6")
+	t.Attr("requirement", "XPORT-21")
 	d := booted(t, func(c *agentd.Config) { c.Limits.BodyStallTimeout = 30 * time.Millisecond })
 	head := "POST /v1/exec/start HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\n"
 	body := `{"exec_id":"cut","command":["true"]}`

@@ -81,6 +81,7 @@ func TestEmptyEnvironmentStaysEmpty(t *testing.T) {
 // TestPasswdIsReadPerRequest adds a row between two starts.
 func TestPasswdIsReadPerRequest(t *testing.T) {
 	t.Attr("requirement", "EXEC-12")
+	t.Attr("requirement", "EXEC-39")
 	passwd := filepath.Join(t.TempDir(), "passwd")
 	d := booted(t, func(c *agentd.Config) { c.PasswdPath = passwd })
 	user := map[string]any{"user": os.Getuid()}

@@ -9,6 +9,11 @@ import (
 // TestExecRoundTrip takes one command through start, stream, poll and ack, and
 // checks each answer byte for byte.
 func TestExecRoundTrip(t *testing.T) {
+	t.Attr("requirement", "EXEC-1")
+	t.Attr("requirement", "EXEC-21")
+	t.Attr("requirement", "EXEC-23")
+	t.Attr("requirement", "EXEC-24")
+	t.Attr("requirement", "OUT-5")
 	d := booted(t, nil)
 	for _, c := range []struct {
 		method, path, body string
@@ -21,6 +26,7 @@ func TestExecRoundTrip(t *testing.T) {
 				"event: exit\ndata: {\"exit_code\":0,\"signal\":null,\"timed_out\":false,\"truncated\":false,\"writers_may_be_alive\":false,\"offset\":6}\n\n"},
 		{"GET", "/v1/exec/a%2Fb", "", 200, `{"exec_id":"a/b","phase":"exited","exit_code":0,"signal":null,"timed_out":false,"stdout":"x<y>&` + "\uFFFD" + `","stderr":"","truncated":false,"writers_may_be_alive":false}`},
 		{"POST", api.PathExecStart, `{"exec_id":"a/b","command":["false"]}`, 200, `{"exec_id":"a/b","phase":"running"}`},
+		{"GET", "/v1/exec/a%2Fb", "", 200, `{"exec_id":"a/b","phase":"exited","exit_code":0,"signal":null,"timed_out":false,"stdout":"x<y>&` + "\uFFFD" + `","stderr":"","truncated":false,"writers_may_be_alive":false}`},
 		{"POST", "/v1/exec/a%2Fb/ack", "", 200, `{"exec_id":"a/b","phase":"acked","exit_code":0,"signal":null,"timed_out":false,"stdout":"x<y>&` + "\uFFFD" + `","stderr":"","truncated":false,"writers_may_be_alive":false}`},
 		{"GET", "/v1/exec/a%2Fb", "", 200, `{"exec_id":"a/b","phase":"acked"}`},
 	} {

@@ -14,7 +14,7 @@ import (
 // TestBootstrapIsOneShot takes the daemon through first token, replay, other
 // token and malformed payloads, and checks after each which token is in force.
 func TestBootstrapIsOneShot(t *testing.T) {
-	for _, id := range []string{"AGENTD-2", "AGENTD-3", "AGENTD-4", "HOOK-9", "HOOK-12"} {
+	for _, id := range []string{"AGENTD-2", "AGENTD-3", "AGENTD-4", "HOOK-9", "HOOK-12", "AUTHZ-9"} {
 		t.Attr("requirement", id)
 	}
 	d := start(t, nil)
@@ -56,6 +56,7 @@ func TestBootstrapIsOneShot(t *testing.T) {
 // TestBootstrapBodies checks every refusal in the order of the facts, with
 // words that name the key and never quote a value, and what is accepted.
 func TestBootstrapBodies(t *testing.T) {
+	t.Attr("requirement", "HOOK-24")
 	for _, id := range []string{"HOOK-5", "HOOK-6", "HOOK-7", "HOOK-8", "HOOK-10", "SECRET-4"} {
 		t.Attr("requirement", id)
 	}
@@ -131,6 +132,7 @@ func TestBootstrapBodies(t *testing.T) {
 // TestRunHookContentType checks that the run hook takes JSON only.
 func TestRunHookContentType(t *testing.T) {
 	t.Attr("requirement", "HOOK-5")
+	t.Attr("requirement", "HOOK-25")
 	d := start(t, nil)
 	body := envelope(map[string]string{"agent_token": token})
 	for value, want := range map[string]int{"": 400, "text/plain": 400, "application/jsonx": 400, "application/vnd.x+json": 200, "application/json; charset=utf-8": 200, "Application/JSON": 200} {
@@ -245,6 +247,7 @@ func TestHealthShape(t *testing.T) {
 	t.Attr("requirement", "HEALTH-2")
 	t.Attr("requirement", "HEALTH-8")
 	t.Attr("requirement", "HEALTH-9")
+	t.Attr("requirement", "HEALTH-10")
 	d := start(t, func(c *agentd.Config) {
 		c.Environ = []string{"A=1", "PATH=/x", "AGENTD_SECRET=2", "BAD=\xff", "=odd", "novalue", "A=again"}
 		c.Limits.DiskReserveBytes = 1 << 62

@@ -111,6 +111,7 @@ func TestStartRefusals(t *testing.T) {
 // TestStartContentType checks that a start needs a JSON content type.
 func TestStartContentType(t *testing.T) {
 	t.Attr("requirement", "XPORT-13")
+	t.Attr("requirement", "XPORT-22")
 	d := booted(t, nil)
 	for value, want := range map[string]int{"": 400, "text/json": 400, "application/json": 200, "application/a+json;x=y": 200} {
 		header := http.Header{"Authorization": {"Bearer " + token}}
@@ -258,6 +259,7 @@ func TestShellScripts(t *testing.T) {
 // TestOddIDs checks that any non-empty id works as a key and nothing else.
 func TestOddIDs(t *testing.T) {
 	t.Attr("requirement", "EXEC-1")
+	t.Attr("requirement", "XPORT-23")
 	d := booted(t, nil)
 	for _, id := range []string{"../up", "a\nb", "UPPER", "upper", "ü", "a b", "%2F", "start", "x\x00y", strings.Repeat("i", 20000)} {
 		d.startExec(id, nil, "true")

@@ -219,6 +219,7 @@ func TestKeepalive(t *testing.T) {
 // deadline.
 func TestDeadReaderSlowsNobody(t *testing.T) {
 	t.Attr("requirement", "OUT-17")
+	t.Attr("requirement", "XPORT-27")
 	detached := make(chan uint64, 2)
 	d := booted(t, func(c *agentd.Config) {
 		c.Limits.WriteTimeout = 50 * time.Millisecond

@@ -17,6 +17,7 @@ import (
 // that net/http writes without a handler included.
 func TestVersionHeaderOnEveryResponse(t *testing.T) {
 	t.Attr("requirement", "XPORT-1")
+	t.Attr("requirement", "XPORT-29")
 	d := booted(t, func(c *agentd.Config) {
 		c.Limits.MaxBodyBytes = 1000
 		c.Gate = gateFunc(func(p trace.Point) {
@@ -80,6 +81,7 @@ func TestVersionIsOneTruth(t *testing.T) {
 // without closing: the answer must not wait for either.
 func TestTLSBytesAreAnswered(t *testing.T) {
 	t.Attr("requirement", "XPORT-11")
+	t.Attr("requirement", "PROG-11")
 	d := start(t, func(c *agentd.Config) { c.Limits.HeaderTimeout = time.Hour })
 	for _, hello := range []string{
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -108,6 +110,8 @@ func TestTLSBytesAreAnswered(t *testing.T) {
 func TestPathsAndMethods(t *testing.T) {
 	t.Attr("requirement", "XPORT-2")
 	t.Attr("requirement", "XPORT-3")
+	t.Attr("requirement", "XPORT-18")
+	t.Attr("requirement", "XPORT-23")
 	d := booted(t, nil)
 	for _, c := range []struct {
 		method, target string
@@ -179,6 +183,7 @@ func TestPathsAndMethods(t *testing.T) {
 // and does not follow a stream.
 func TestHeadOnExecRoutes(t *testing.T) {
 	t.Attr("requirement", "XPORT-3")
+	t.Attr("requirement", "XPORT-18")
 	d := booted(t, nil)
 	d.startExec("h", map[string]any{"stdin": true}, "cat")
 	for path, want := range map[string]int{"/v1/exec/h": 200, "/v1/exec/h/stream": 200, "/v1/exec/h/stream?offset=x": 400, "/v1/exec/no": 404} {
@@ -250,6 +255,7 @@ func (r recorderFunc) Record(e trace.Event) { r(e) }
 // TestContentTypes checks the media type of each kind of answer.
 func TestContentTypes(t *testing.T) {
 	t.Attr("requirement", "EXEC-34")
+	t.Attr("requirement", "XPORT-26")
 	d := booted(t, nil)
 	d.startExec("c", nil, "true")
 	d.wait("c")

@@ -68,6 +68,7 @@ func (c *stepClock) advance(d time.Duration) {
 // The session's time is the injected clock's alone: reconnects and the idle
 // timeout happen when that clock says so, whatever the wall clock does.
 func TestInjectedClock(t *testing.T) {
+	t.Attr("requirement", "CLIENT-22")
 	clock := &stepClock{asked: make(chan time.Duration, 100), now: time.Unix(0, 0)}
 	script := &script{bodies: []string{out(0, "a"), "500", out(1, "b") + "silent", exit(2)}}
 	srv := microvmtest.New()

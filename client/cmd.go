@@ -226,6 +226,7 @@ func (c *Cmd) Wait() error {
 	c.ProcessState = &ProcessState{id: c.ID, outcome: *c.followed.outcome}
 	var errs []error
 	if !c.ProcessState.Success() {
+		// CLIENT-28: the form that callers of os/exec know.
 		errs = append(errs, &ExitError{ProcessState: c.ProcessState})
 	}
 	if inputErr != nil {
@@ -258,6 +259,7 @@ func (c *Cmd) outputErr() error {
 		return nil
 	case c.writeErr != nil:
 		return &Error{Kind: KindPrecondition, Message: "cannot write the output", Err: c.writeErr}
+	// CLIENT-19: beside the exit status, because a shortened output reads like a whole one.
 	case c.followed.gap != nil:
 		return gapError(c.followed.gap.From, c.followed.gap.To)
 	case !c.followed.exitSeen:

@@ -32,6 +32,7 @@ func both(p *microvmtest.Process) microvmtest.Exit {
 // Output and CombinedOutput give what os/exec would; a non-zero code is an
 // ExitError that carries standard error.
 func TestCmdOutput(t *testing.T) {
+	t.Attr("requirement", "CLIENT-28")
 	srv := microvmtest.New()
 	srv.Programs["both"] = both
 	s := srv.Session(t)
@@ -153,6 +154,7 @@ func TestCmdMisuse(t *testing.T) {
 // Lost output is never passed over: a gap is ErrGap, a cut that cannot be mended
 // ErrTruncated, a writer that fails its own error; the exit error stays beside.
 func TestCmdLostOutput(t *testing.T) {
+	t.Attr("requirement", "CLIENT-19")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.RingBytes = 4
@@ -198,6 +200,8 @@ func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 // Ending the context ends Wait at once. The command goes on, or is killed if
 // that was asked for; Close waits for that kill.
 func TestCmdCancel(t *testing.T) {
+	t.Attr("requirement", "CLIENT-10")
+	t.Attr("requirement", "CLIENT-11")
 	for _, kill := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := microvmtest.New()
@@ -239,6 +243,7 @@ func TestCmdCancel(t *testing.T) {
 
 // The daemon's deadline is an exit error that says so.
 func TestCmdTimeout(t *testing.T) {
+	t.Attr("requirement", "BIND-6")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.Programs["hang"] = hang

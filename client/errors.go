@@ -80,6 +80,7 @@ var wireKinds = []struct {
 // classify maps a non-2xx status to its wire kind and kind. There is no generic
 // 4xx fallback: an unlisted status is plain PROTOCOL without a wire kind.
 func classify(status int) (WireKind, Kind) {
+	// CLIENT-17: from the one table of the facts.
 	for _, row := range wireKinds {
 		if row.Status == status {
 			return row.Wire, row.Kind

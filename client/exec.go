@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"microvms/agentd/api"
 )
@@ -51,9 +53,13 @@ func (s *Session) Health(ctx context.Context) (*api.Health, error) {
 // after a retryable error it is unknown whether the command was started.
 func (s *Session) Start(ctx context.Context, req api.StartRequest) (string, error) {
 	if req.ExecID == "" {
+		// CLIENT-16: a reused id would be answered from an old record.
 		req.ExecID = NewExecID()
 	}
 	if _, err := execPath(req.ExecID, ""); err != nil {
+		return "", err
+	}
+	if err := checkText(&req); err != nil {
 		return "", err
 	}
 	if req.Command == nil {
@@ -67,6 +73,39 @@ func (s *Session) Start(ctx context.Context, req api.StartRequest) (string, erro
 		return out.ExecID, nil
 	}
 	return req.ExecID, nil
+}
+
+// checkText refuses what JSON cannot carry: it would replace each byte that is no UTF-8, so the daemon would start
+// another command than the one asked for, under another id.
+//
+// CLIENT-30: before anything is sent, because two different texts would become one.
+func checkText(req *api.StartRequest) error {
+	bad := ""
+	check := func(what, text string) {
+		if bad == "" && !utf8.ValidString(text) {
+			bad = what
+		}
+	}
+	for i, word := range req.Command {
+		check(fmt.Sprintf("command word %d", i), word)
+	}
+	for name, value := range req.Env {
+		check("the name of an environment entry", name)
+		check("the value of environment entry "+strconv.Quote(name), value)
+	}
+	check("the shell", req.Shell.Name)
+	for what, who := range map[string]*api.NameOrID{"the user": req.User, "the group": req.Group} {
+		if who != nil {
+			check(what, who.Name)
+		}
+	}
+	if req.Cwd != nil {
+		check("the working directory", *req.Cwd)
+	}
+	if bad != "" {
+		return invalidArg("%s is not valid UTF-8, and the wire carries nothing else: encode it, or pass it in a file", bad)
+	}
+	return nil
 }
 
 // Poll reads an exec's record. It changes nothing.
@@ -129,11 +168,12 @@ func (s *Session) waitUntil(ctx context.Context, id string, timeout time.Duratio
 			return res, nil
 		case err == nil:
 			phase, last = string(res.Phase), nil
-		case expired || Retryable(err):
+		case expired || Retryable(err): // CLIENT-15: the exec goes on, whatever the way to it does
 			last = err
 		default:
 			return nil, err
 		}
+		// CLIENT-14: the pauses double up to the interval of the facts.
 		pause = min(pause, s.retry.Poll)
 		if timeout > 0 {
 			pause = min(pause, deadline.Sub(s.clock.Now()))
@@ -266,7 +306,7 @@ func (s *Session) Stdin(ctx context.Context, id string, r io.Reader) (written in
 	next := make([]byte, StdinChunkBytes)
 	n, readErr := io.ReadFull(r, chunk)
 	for {
-		// Read one chunk ahead, because eof rides on the last one.
+		// CLIENT-21: read one chunk ahead, because eof rides on the last one.
 		more := 0
 		if readErr == nil {
 			more, readErr = io.ReadFull(r, next)

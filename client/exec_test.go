@@ -36,6 +36,7 @@ func hang(p *microvmtest.Process) microvmtest.Exit {
 // A caller's id starts one command however often it is sent; a fresh id is
 // minted otherwise.
 func TestStartIsIdempotent(t *testing.T) {
+	t.Attr("requirement", "CLIENT-16")
 	srv := microvmtest.New()
 	runs := make(chan string, 10)
 	srv.Programs["once"] = func(p *microvmtest.Process) microvmtest.Exit { runs <- p.Args[1]; return microvmtest.Exit{} }
@@ -61,6 +62,8 @@ func TestStartIsIdempotent(t *testing.T) {
 // Wait polls at once, then after pauses that double up to a second, swallows what is retryable, and at
 // its deadline names the phase.
 func TestWaitPolls(t *testing.T) {
+	t.Attr("requirement", "CLIENT-14")
+	t.Attr("requirement", "CLIENT-15")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.Programs["hang"] = hang
@@ -114,6 +117,7 @@ func TestWaitPolls(t *testing.T) {
 // Ack gives the output once; before the end and a second time it is refused,
 // and wait-and-ack of an acked exec has no outcome.
 func TestAck(t *testing.T) {
+	t.Attr("requirement", "CLIENT-17")
 	srv := microvmtest.New()
 	defer srv.Close()
 	srv.Programs["hang"] = hang
@@ -165,6 +169,7 @@ func TestTimedOutIsNoSuccess(t *testing.T) {
 
 // Input goes in chunks of 256 KiB with the end on the last one, for any size.
 func TestStdinChunks(t *testing.T) {
+	t.Attr("requirement", "CLIENT-21")
 	for _, size := range []int{0, 1, client.StdinChunkBytes, client.StdinChunkBytes + 1, 2 * client.StdinChunkBytes} {
 		srv := microvmtest.New()
 		requests := 0
@@ -199,6 +204,7 @@ func iotestHalf(data []byte) io.Reader {
 
 // The refusals of stdin have their own sentinels; a slow reader is retryable.
 func TestStdinRefusals(t *testing.T) {
+	t.Attr("requirement", "CLIENT-17")
 	synctest.Test(t, func(t *testing.T) {
 		srv := microvmtest.New()
 		srv.Programs["hang"] = hang

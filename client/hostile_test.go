@@ -114,6 +114,8 @@ func (c *cutBody) Read(p []byte) (int, error) {
 // a command counts, a proxy before the real daemon cuts each stream after 30000
 // bytes, a little more than one event can have.
 func TestStreamSurvivesCuts(t *testing.T) {
+	t.Attr("requirement", "CLIENT-1")
+	t.Attr("requirement", "CLIENT-3")
 	d := daemon(t)
 	endpoint, cuts := cutter(t, d.Endpoint, 30000)
 	retry := client.Retry{Delays: []time.Duration{time.Millisecond}, Reconnects: 1000}
@@ -138,6 +140,7 @@ func TestStreamSurvivesCuts(t *testing.T) {
 // A peer that sends garbage, closes at once or says nothing of HTTP gives a
 // retryable transport error, never a panic.
 func TestPeersThatSpeakNoHTTP(t *testing.T) {
+	t.Attr("requirement", "CLIENT-23")
 	for _, answer := range []string{"", "\x00\xff\x00", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "SSH-2.0-x\r\n"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

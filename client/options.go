@@ -37,6 +37,7 @@ func WithLogger(l *slog.Logger) Option {
 func WithClock(c Clock) Option {
 	return func(s *Session) {
 		if c != nil {
+			// CLIENT-22: the one clock of deadlines, pauses and idle timeouts.
 			s.clock = c
 		}
 	}
@@ -76,6 +77,7 @@ type Retry struct {
 // DefaultRetry is the policy of client facts, section 10.
 func DefaultRetry() Retry {
 	return Retry{
+		// CLIENT-4: short at first, since most cuts are; the last one repeats.
 		Delays: []time.Duration{
 			250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
 		},

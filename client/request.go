@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"microvms/agentd/api"
 )
@@ -73,6 +74,7 @@ func (s *Session) do(ctx context.Context, c call) error {
 		return s.failure(ctx, reqCtx, c, err)
 	}
 	if err := json.Unmarshal(data, c.out); err != nil {
+		// CLIENT-18: the place of the fault and not the bytes, which may be output.
 		return protocolError("cannot decode the answer of %s %s (%d bytes): compare the daemon's GET /v1/schema with this client: %v",
 			c.method, c.path, len(data), describeDecodeError(err))
 	}
@@ -92,9 +94,11 @@ func (s *Session) send(ctx context.Context, c call, body []byte, accept string) 
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", "microvm-client")
+	// CLIENT-13: health is asked of daemons that have no token yet.
 	if !c.open {
 		req.Header.Set("Authorization", "Bearer "+s.token.value)
 	}
+	// CLIENT-7: the transport itself, below what follows redirects and would carry the bearer along.
 	return s.transport.RoundTrip(req)
 }
 
@@ -103,14 +107,17 @@ func (s *Session) send(ctx context.Context, c call, body []byte, accept string) 
 func (s *Session) failure(caller, reqCtx context.Context, c call, err error) error {
 	what := "the answer of " + c.method + " " + c.path
 	switch {
+	// CLIENT-11: to cancel is to stop waiting: nothing is sent to the daemon.
 	case caller.Err() != nil:
 		return interrupted(what, context.Cause(caller))
 	case s.closing.Err() != nil:
 		return errSessionClosed()
+	// CLIENT-24: a VM that is frozen answers nothing, and thaws.
 	case errors.Is(context.Cause(reqCtx), errDeadline):
 		return &Error{Kind: KindRetryable, Wire: WireTransport,
 			Message: fmt.Sprintf("no complete answer of %s %s within %s", c.method, c.path, s.requestTimeout)}
 	}
+	// CLIENT-23: whether the request had an effect is unknown.
 	return &Error{Kind: KindRetryable, Wire: WireTransport,
 		Message: fmt.Sprintf("cannot complete %s %s", c.method, c.path), Err: err}
 }
@@ -126,7 +133,7 @@ func (s *Session) refusal(c call, resp *http.Response) error {
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 && n < 1<<31 {
 		apiErr.RetryAfter = time.Duration(n) * time.Second
 	}
-	// A body that breaks off or passes the cap loses its text, not its status.
+	// CLIENT-9: a body that breaks off or passes the cap loses its text, not its status.
 	if data, err := readCapped(resp, maxErrorBodyBytes); err == nil {
 		s.describe(apiErr, data)
 	}
@@ -142,6 +149,7 @@ func (s *Session) describe(e *APIError, body []byte) {
 	if json.Unmarshal(body, &wire) == nil && wire.Code != "" {
 		e.Code, text = string(wire.Code), wire.Detail
 	}
+	// CLIENT-12: an error is printed and passed on, whatever the daemon put into it.
 	if s.token.value != "" {
 		text = strings.ReplaceAll(text, s.token.value, s.token.String())
 		e.Code = strings.ReplaceAll(e.Code, s.token.value, s.token.String())
@@ -156,6 +164,7 @@ func (s *Session) describe(e *APIError, body []byte) {
 // readCapped reads a body of at most limit bytes; both the declared length and
 // the bytes read are checked.
 func readCapped(resp *http.Response, limit int64) ([]byte, error) {
+	// CLIENT-8: the promise alone is enough to refuse.
 	if resp.ContentLength > limit {
 		return nil, protocolError("answer declares %d bytes, over the cap of %d", resp.ContentLength, limit)
 	}
@@ -193,6 +202,11 @@ func execPath(id, route string) (string, error) {
 		// Wire facts, section 1: the start route shadows this id.
 		return "", invalidArg("exec id %q: the daemon's start route has this name, so such an exec cannot be reached", id)
 	}
+	// CLIENT-30: as an answer's text it would come back as another id.
+	if !utf8.ValidString(id) {
+		return "", invalidArg("exec id %q is not valid UTF-8, and the wire carries nothing else", id)
+	}
+	// CLIENT-20: one segment for the daemon and for whatever lies on the way.
 	segment := url.PathEscape(id)
 	if strings.Trim(segment, ".") == "" {
 		segment = strings.ReplaceAll(segment, ".", "%2E")

@@ -208,6 +208,7 @@ func runDeadline(timeoutSec *float64, grace time.Duration) (time.Duration, error
 		return DefaultDeadline, nil
 	}
 	sec := *timeoutSec
+	// CLIENT-25: before the start, because a mistake must not cost a run.
 	if math.IsNaN(sec) || math.IsInf(sec, 0) || sec <= 0 {
 		return 0, invalidArg("timeout of %v s: must be positive and finite", sec)
 	}

@@ -175,6 +175,7 @@ func TestRunNotesWriters(t *testing.T) {
 
 // A timeout that is no number of seconds is refused before anything is started.
 func TestRunRefusesTimeout(t *testing.T) {
+	t.Attr("requirement", "CLIENT-25")
 	w := &world{choices: choices{fate: fates[0], start: "ok"}}
 	session := w.server().Session(t)
 	for _, sec := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1} {
@@ -192,6 +193,7 @@ func TestRunRefusesTimeout(t *testing.T) {
 // the call at once, without a kill.
 func TestRunDeadlineAndCancel(t *testing.T) {
 	t.Attr("requirement", "BIND-9")
+	t.Attr("requirement", "CLIENT-11")
 	c := choices{fate: fates[7], start: "ok", wait: "deadline", kill: "Signalled", grace: "ok"}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{choices: c}

@@ -82,6 +82,7 @@ func (s *Session) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.close()
+	// CLIENT-10: after the return nothing of the session runs.
 	s.calls.Wait()
 	if s.ownTransport != nil {
 		s.ownTransport.CloseIdleConnections()
@@ -108,6 +109,7 @@ func (s *Session) GoString() string { return s.String() }
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {
+		// CLIENT-27: in clear only where the caller says so.
 		text = "https://" + text
 	}
 	u, err := url.Parse(text)
@@ -116,6 +118,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 		return nil, invalidArg("endpoint: not a URL or host; give one such as http://127.0.0.1:9000")
 	}
 	switch {
+	// CLIENT-26: what would be lost or logged is refused.
 	case u.User != nil:
 		return nil, invalidArg("endpoint: must not hold a user or password")
 	case u.Scheme != "http" && u.Scheme != "https":

@@ -22,6 +22,8 @@ import (
 )
 
 func TestNewReadsEndpoints(t *testing.T) {
+	t.Attr("requirement", "CLIENT-26")
+	t.Attr("requirement", "CLIENT-27")
 	for endpoint, want := range map[string]string{
 		"vm.example":                "https://vm.example",
 		"vm.example:9000/":          "https://vm.example:9000",
@@ -52,6 +54,7 @@ func TestNewReadsEndpoints(t *testing.T) {
 // The token is in no text that a session, its errors or its logs can give, even
 // if the daemon sends it back.
 func TestTokenIsNeverPrinted(t *testing.T) {
+	t.Attr("requirement", "CLIENT-12")
 	const token = "tok-3141592653"
 	srv := microvmtest.New()
 	srv.Token = token
@@ -78,6 +81,8 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 // Each status becomes the kind, wire kind and retry class of client facts 8.1,
 // and matches its sentinel and no other.
 func TestStatusesBecomeErrors(t *testing.T) {
+	t.Attr("requirement", "CLIENT-7")
+	t.Attr("requirement", "CLIENT-17")
 	sentinels := []error{client.ErrUnauthorized, client.ErrNotFound, client.ErrConflict, client.ErrStdinClosed, client.ErrNotBootstrapped}
 	cases := []struct {
 		status   int
@@ -138,6 +143,7 @@ func TestStatusesBecomeErrors(t *testing.T) {
 // An answer that is no JSON of the expected shape is the daemon's fault, and
 // its bytes, which may be output, stay out of the error.
 func TestUndecodableAnswers(t *testing.T) {
+	t.Attr("requirement", "CLIENT-18")
 	for _, body := range []string{"", "null x", `{"phase":7}`, `{"phase":"sleeping"}`, `{"phase":"exited"}`, "secretoutput", `[]`} {
 		srv := microvmtest.New()
 		srv.Intercept = func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { io.WriteString(w, body) }
@@ -161,6 +167,8 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // Bodies are capped by their declared length before a byte is read, and an
 // endless error body after 64 KiB; its status survives.
 func TestBodyCaps(t *testing.T) {
+	t.Attr("requirement", "CLIENT-8")
+	t.Attr("requirement", "CLIENT-9")
 	for _, c := range []struct {
 		status   int
 		declared int64
@@ -187,6 +195,7 @@ func TestBodyCaps(t *testing.T) {
 
 // Health goes without the bearer, all else with it.
 func TestHealthSendsNoToken(t *testing.T) {
+	t.Attr("requirement", "CLIENT-13")
 	srv := microvmtest.New()
 	seen := map[string]string{}
 	srv.Intercept = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -207,6 +216,7 @@ func TestHealthSendsNoToken(t *testing.T) {
 }
 
 func TestNewExecID(t *testing.T) {
+	t.Attr("requirement", "CLIENT-16")
 	ids := map[string]bool{}
 	for range 1000 {
 		id := client.NewExecID()
@@ -220,6 +230,9 @@ func TestNewExecID(t *testing.T) {
 // The caller's cancel and Close end a blocked call at once; a daemon that does
 // not answer is given up after the request timeout.
 func TestBlockedCallsEnd(t *testing.T) {
+	t.Attr("requirement", "CLIENT-10")
+	t.Attr("requirement", "CLIENT-11")
+	t.Attr("requirement", "CLIENT-24")
 	silent := func(w http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }
 	calls := map[string]func(context.Context, *client.Session) error{
 		"poll": func(ctx context.Context, s *client.Session) error { _, err := s.Poll(ctx, "x"); return err },
@@ -273,6 +286,7 @@ func lastError(st *client.Stream) (err error) {
 
 // The ids that no route can carry are refused, and others arrive as they are.
 func TestExecIDsInPaths(t *testing.T) {
+	t.Attr("requirement", "CLIENT-20")
 	srv := microvmtest.New()
 	var got string
 	srv.Intercept = func(w http.ResponseWriter, r *http.Request, _ http.Handler) {

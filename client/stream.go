@@ -109,6 +109,8 @@ func (st *Stream) All() iter.Seq2[Event, error] {
 				}
 				return
 			}
+			// CLIENT-3: a cut is no completion; the next attach asks from the cursor on.
+			// CLIENT-5: counted over the stream's life, so that one that keeps dropping ends.
 			if drops++; drops > st.session.retry.Reconnects {
 				yield(nil, &Error{Kind: KindRetryable, Wire: WireTransport,
 					Message: fmt.Sprintf("stream of %q dropped %d times; last offset %d", st.id, drops, st.cursor), Err: err})
@@ -138,7 +140,7 @@ func (st *Stream) attach(yield func(Event, error) bool) error {
 	defer done()
 	ctx, cancel := context.WithCancelCause(callCtx)
 	defer cancel(context.Canceled)
-	// The idle timeout bounds silence, not the stream: each read renews it.
+	// CLIENT-6: the idle timeout bounds silence, not the stream: each read renews it.
 	idle := s.clock.AfterFunc(s.idleTimeout, func() { cancel(errDeadline) })
 	defer idle.Stop()
 
@@ -203,10 +205,11 @@ func (st *Stream) deliver(ev Event, yield func(Event, error) bool) (over bool, e
 	case *Gap:
 		return lost(st.cursor, ev.To) // from the cursor: what lies before ev.From is lost as well
 	case *Output:
+		// CLIENT-2: whoever skipped them, these bytes will not come.
 		if over, err := lost(st.cursor, ev.Offset); over || err != nil {
 			return over, err
 		}
-		// What a reconnect repeats is cut off, so each byte comes once.
+		// CLIENT-1: what a reconnect repeats is cut off, so each byte comes once.
 		if seen := st.cursor - ev.Offset; seen > 0 {
 			if seen >= uint64(len(ev.Data)) {
 				return false, nil
@@ -230,6 +233,7 @@ func (st *Stream) yield(ev Event, yield func(Event, error) bool) (over bool) {
 	if yield(ev, nil) {
 		return false
 	}
+	// CLIENT-29: the caller has what it wanted; the exec is not told.
 	st.reason = EndStopped
 	return true
 }

@@ -87,6 +87,9 @@ func play(t *testing.T, s *script, opts client.StreamOptions) (events []string, 
 // Each byte comes once and in order, loss is always an event, and only the exit
 // event completes a stream, whatever is cut, repeated or left out.
 func TestStreamDelivery(t *testing.T) {
+	t.Attr("requirement", "CLIENT-1")
+	t.Attr("requirement", "CLIENT-2")
+	t.Attr("requirement", "CLIENT-3")
 	cases := []struct {
 		name    string
 		opts    client.StreamOptions
@@ -136,6 +139,7 @@ func TestStreamDelivery(t *testing.T) {
 // What ends a stream for good is its error, at once.
 func TestStreamFatal(t *testing.T) {
 	t.Attr("requirement", "BIND-22")
+	t.Attr("requirement", "CLIENT-7")
 	bad := "event: output\ndata: {\"offset\":0,\"stream\":\"stdout\",\"output\":\"?\"}\n\n"
 	for name, c := range map[string]struct {
 		opts   client.StreamOptions
@@ -172,6 +176,8 @@ func isGap(from, to uint64) func(error) bool {
 // Reconnects come after 250 ms, 500 ms, 1 s, 2 s, then 4 s, twenty times; the
 // next drop is a retryable error that names drops and offset.
 func TestStreamReconnectDelays(t *testing.T) {
+	t.Attr("requirement", "CLIENT-4")
+	t.Attr("requirement", "CLIENT-5")
 	s := &script{bodies: []string{out(0, "abc")}}
 	_, err, st := play(t, s, client.StreamOptions{})
 	if len(s.at) != 21 || !client.Retryable(err) || st.Cursor() != 3 {
@@ -195,6 +201,7 @@ func TestStreamReconnectDelays(t *testing.T) {
 // Silence of 60 s counts as a cut; any byte, a comment too, starts it anew, and
 // time that the receiver takes does not count.
 func TestStreamIdleTimeout(t *testing.T) {
+	t.Attr("requirement", "CLIENT-6")
 	s := &script{bodies: []string{out(0, "a") + "silent", exit(1)}}
 	if _, err, st := play(t, s, client.StreamOptions{}); err != nil || st.Reason() != client.EndExited {
 		t.Errorf("error %v, reason %s", err, st.Reason())
@@ -238,6 +245,7 @@ func TestStreamIdleTimeout(t *testing.T) {
 
 // A receiver that stops ends the stream, and a stream is read only once.
 func TestStreamStop(t *testing.T) {
+	t.Attr("requirement", "CLIENT-29")
 	srv := microvmtest.New()
 	srv.Intercept = (&script{bodies: []string{out(0, "ab") + "silent"}}).serve
 	st := srv.Session(t).Stream(t.Context(), "x", client.StreamOptions{})

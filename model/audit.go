@@ -38,6 +38,7 @@ func (a *auditor[S]) state(w *worker[S], s *S, n uint32, steps []Step[S]) {
 	}
 	if w.s.m.Symmetry != nil {
 		w.doing = inSymmetry
+		// CHECK-5: at each state that is kept, because a wrong symmetry hides violations in silence.
 		if msg := a.symmetric(w.s, s, n); msg != "" {
 			w.blame(&fault{at: n, refusal: msg})
 		}
@@ -49,6 +50,7 @@ func (a *auditor[S]) pure(s *search[S], st *S) string {
 	m := s.m
 	a.again = m.Next(*st, a.again[:0])
 	a.more = m.Next(*st, a.more[:0])
+	// CHECK-13: a graph that changes while it is searched has no counts.
 	if !slices.Equal(a.again, a.more) {
 		if sameSteps(a.again, a.more) {
 			return "Next gave the same steps in two orders; their order is part of the model: range over arrays or sorted keys, never over a map"

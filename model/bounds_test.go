@@ -82,6 +82,7 @@ func TestDepthBoundJudgesItsLastLevel(t *testing.T) {
 
 // TestStopAtFirst ends after the level of the violation.
 func TestStopAtFirst(t *testing.T) {
+	t.Attr("requirement", "CHECK-25")
 	m := counterModel()
 	m.Properties = []Property[counter]{
 		Always("low", func(s counter) bool { return s.N < 2 }),
@@ -213,6 +214,7 @@ func TestDeadlock(t *testing.T) {
 
 // TestProgress: a run that lasts prints lines; none when it is not asked.
 func TestProgress(t *testing.T) {
+	t.Attr("requirement", "CHECK-24")
 	var m meter
 	var b bytes.Buffer
 	stop := m.watch(&b, "model:config")

@@ -70,6 +70,16 @@ func Check[S comparable](ctx context.Context, m Model[S], o Options) (*Report, e
 	if err := validate(&m); err != nil {
 		return nil, err
 	}
+	if !o.Exact {
+		if err := probeFingerprint(&m); err != nil {
+			return nil, err
+		}
+	}
+	return checkValid(ctx, m, o)
+}
+
+// checkValid is Check of a model that was looked at already.
+func checkValid[S comparable](ctx context.Context, m Model[S], o Options) (*Report, error) {
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
@@ -126,6 +136,7 @@ func (s *search[S]) report(ctx context.Context) (*Report, error) {
 	r := newReport(m, &s.total, s.bound == "")
 	r.Distinct, r.Depth, r.Exact = s.distinct(), s.depth, s.exact != nil
 	if !r.Exact {
+		// CHECK-21: the reader sees how far the count can be trusted.
 		r.Collisions = expectedCollisions(r.Distinct, r.States)
 	}
 	t := trail[S]{s}

@@ -65,6 +65,7 @@ func Cover[S comparable](ctx context.Context, m Model[S], o CoverOptions[S]) (*C
 }
 
 func coverPaths[S comparable](ctx context.Context, m *Model[S], o CoverOptions[S]) ([]CoverPath[S], *coverer[S], error) {
+	// CHECK-27: half a graph, or one of representatives, would be taken for the whole.
 	if m.Symmetry != nil {
 		return nil, nil, refuse(m.Name, "a cover under a symmetry would not replay; build the model without Symmetry for it")
 	}
@@ -78,6 +79,7 @@ func coverPaths[S comparable](ctx context.Context, m *Model[S], o CoverOptions[S
 	c := newCoverer(g, o)
 	var paths []CoverPath[S]
 	// Breadth-first numbers rise with depth, so taking the edges in order gives the shortest first.
+	// CHECK-14: each edge begins a path unless an earlier path took it.
 	for e := range g.Edges {
 		if c.isTaken(e) {
 			continue

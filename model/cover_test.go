@@ -135,6 +135,7 @@ func TestAbstractCover(t *testing.T) {
 // TestCoverIsRefused under a symmetry, and reported as incomplete at a bound.
 func TestCoverIsRefused(t *testing.T) {
 	t.Attr("requirement", "CHECK-14")
+	t.Attr("requirement", "CHECK-27")
 	if _, err := CoverPaths(context.Background(), symmetricTwoPhase(3), CoverOptions[packed]{}); !errors.Is(err, ErrRefused) {
 		t.Errorf("a cover under a symmetry: error %v", err)
 	}

@@ -101,6 +101,7 @@ func TestSameForAnyNumberOfWorkers(t *testing.T) {
 // TestExactAgrees compares the exact mode with the fingerprints.
 func TestExactAgrees(t *testing.T) {
 	t.Attr("requirement", "CHECK-2")
+	t.Attr("requirement", "CHECK-20")
 	m := tokensModel(3)
 	a, err := Check(context.Background(), m, Options{Workers: 2, parallelMin: 32})
 	want := printed(t, a, err)
@@ -118,6 +119,7 @@ func TestExactAgrees(t *testing.T) {
 // workers.
 func TestExportsAreTheSame(t *testing.T) {
 	t.Attr("requirement", "CHECK-2")
+	t.Attr("requirement", "CHECK-22")
 	c := NewCase("test", func() Model[tokens] { return tokensModel(3) }, Expect{})
 	want := ""
 	for _, workers := range []int{1, 2, 4, 8} {

@@ -52,6 +52,7 @@ func checkDepthFirst[S comparable](ctx context.Context, m *Model[S], o Options, 
 	if d.cut && s.bound == "" {
 		s.bound = "depth bound " + itoa(uint64(o.MaxDepth)) + " reached"
 	}
+	// CHECK-29: judged by the same counts, whatever the order of the walk.
 	r = sampled(m, s.judge, &s.total, d.deep, s.bound, func(p int) *Path { return d.paths[p] })
 	r.Distinct, r.Exact = s.distinct(), o.Exact
 	if !r.Exact {

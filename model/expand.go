@@ -97,6 +97,7 @@ func (w *worker[S]) expand(states []S, first uint32, alone bool) bool {
 // generate judges states and lists their successors until the block is full. It
 // returns the number of states in the block.
 func (w *worker[S]) generate(states []S, first uint32) int {
+	// CHECK-30: the room of the last block is used again.
 	w.steps, w.flags, w.fps = w.steps[:0], w.flags[:0], w.fps[:0]
 	n := 0
 	for n < len(states) && n < blockStates && len(w.steps) < blockSteps {

@@ -12,6 +12,7 @@ import (
 // WriteText writes the path for people: numbered steps, each with its action and
 // the fields that it changed. The initial state, number 0, shows all fields.
 func (p *Path) WriteText(w io.Writer) error {
+	// CHECK-23: only what changed, because a path is read for its differences.
 	b := bufio.NewWriter(w)
 	width := len(strconv.Itoa(len(p.Steps)))
 	for i, st := range p.Steps {
@@ -112,6 +113,7 @@ func jsonString(s string) string {
 
 // WriteDOT writes the graph for Graphviz: initial states have a double border.
 func (g *Graph) WriteDOT(w io.Writer) error {
+	// CHECK-22, CHECK-26: in the order of the numbers, which is that of a sequential search.
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "digraph %s {\n  node [shape=box, fontname=monospace];\n", dotString(g.title()))
 	initial := map[int]bool{}

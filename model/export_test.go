@@ -30,6 +30,7 @@ func exported(t *testing.T) (*Path, *Graph) {
 }
 
 func TestPathText(t *testing.T) {
+	t.Attr("requirement", "CHECK-23")
 	p, _ := exported(t)
 	var b bytes.Buffer
 	if err := p.WriteText(&b); err != nil {
@@ -62,6 +63,7 @@ func TestPathText(t *testing.T) {
 }
 
 func TestPathITF(t *testing.T) {
+	t.Attr("requirement", "CHECK-23")
 	p, _ := exported(t)
 	var b bytes.Buffer
 	if err := p.WriteITF(&b, `model: "p"`); err != nil {
@@ -92,6 +94,7 @@ func TestPathITF(t *testing.T) {
 }
 
 func TestGraphDOT(t *testing.T) {
+	t.Attr("requirement", "CHECK-26")
 	_, g := exported(t)
 	var b bytes.Buffer
 	if err := g.WriteDOT(&b); err != nil {
@@ -113,6 +116,7 @@ func TestGraphDOT(t *testing.T) {
 }
 
 func TestGraphAUT(t *testing.T) {
+	t.Attr("requirement", "CHECK-26")
 	_, g := exported(t)
 	var b bytes.Buffer
 	if err := g.WriteAUT(&b); err != nil {
@@ -133,6 +137,7 @@ func TestGraphAUT(t *testing.T) {
 
 // TestReportJSON pins the names that other tools read.
 func TestReportJSON(t *testing.T) {
+	t.Attr("requirement", "CHECK-28")
 	arrows := []arrow{{0, actA, 1}}
 	r, err := Check(context.Background(), graphModel(arrows, nil, Always("p", func(s line) bool { return s.N == 0 }, "CHECK-1")), Options{Workers: 1})
 	if err != nil {

@@ -99,6 +99,7 @@ func (s *search[S]) pathTo(n uint32) (p *Path) {
 }
 
 func (f *fault) error(s pathfinder) error {
+	// CHECK-11: a panic without the way to it would have to be searched for.
 	path := s.pathTo(f.at)
 	if f.refusal == "" {
 		return &PanicError{Model: s.modelName(), Function: f.doing.String(), Value: f.value, Path: path}

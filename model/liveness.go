@@ -195,6 +195,7 @@ func (l *liveSearch) judge(set []uint32) {
 			}
 		}
 	}
+	// CHECK-4: a set is a behaviour only if each assumption can be kept in it for ever.
 	bad := l.strong & someEnabled &^ taken
 	weak := l.weak &^ someDisabled &^ taken
 	if bad|weak == 0 {

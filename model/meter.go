@@ -59,6 +59,7 @@ func (m *meter) watch(w io.Writer, name string) (stop func()) {
 			select {
 			case <-end:
 				return
+			// CHECK-24: by a goroutine of its own, so that a long level is no silence.
 			case now := <-tick.C:
 				before = m.line(w, name, now.Sub(start), now.Sub(at), before)
 				at = now

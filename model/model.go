@@ -146,6 +146,8 @@ type Fairness struct {
 	// Match selects the actions. A step that does not change the state counts
 	// neither as enabled nor as taken, as in TLA+'s angle-bracket action.
 	Match func(a Action) bool
+
+	ids []uint16 // those of Weak and Strong, so that one outside Model.Actions is refused
 }
 
 // Weak returns weak fairness of all actions with one of the given ids, together.
@@ -155,7 +157,7 @@ func Weak(name string, ids ...uint16) Fairness { return fair(name, false, ids) }
 func Strong(name string, ids ...uint16) Fairness { return fair(name, true, ids) }
 
 func fair(name string, strong bool, ids []uint16) Fairness {
-	return Fairness{Name: name, Strong: strong, Match: func(a Action) bool {
+	return Fairness{Name: name, Strong: strong, ids: ids, Match: func(a Action) bool {
 		for _, id := range ids {
 			if a.ID == id {
 				return true

@@ -79,6 +79,7 @@ func TestStatesAreRefused(t *testing.T) {
 // TestModelsAreRefused: each broken rule, one fault in a model that is otherwise
 // in order.
 func TestModelsAreRefused(t *testing.T) {
+	t.Attr("requirement", "CHECK-31")
 	t.Attr("requirement", "CHECK-13")
 	var calls atomic.Uint64
 	holds := func(counter) bool { return true }
@@ -124,7 +125,11 @@ func TestModelsAreRefused(t *testing.T) {
 		{"two fingerprints for one state", func(m *Model[counter]) {
 			m.Fingerprint = func(s *counter) uint64 { return uint64(s.N)<<8 | uint64(s.M) | calls.Add(1)<<32 }
 		}, "Fingerprint gave two values for one state"},
-		{"one fingerprint for two states", func(m *Model[counter]) { m.Fingerprint = func(s *counter) uint64 { return uint64(s.N) } }, "same value for two different successors, by Up and by Side"},
+		{"one fingerprint for two states", func(m *Model[counter]) { m.Fingerprint = func(s *counter) uint64 { return uint64(s.N) } }, "same value for two different states, one reached by Side"},
+		{"one fingerprint for a state and its successor", func(m *Model[counter]) {
+			m.Fingerprint = func(s *counter) uint64 { return uint64(s.M) }
+		}, "they differ in N"},
+		{"fairness of an action that is none", func(m *Model[counter]) { m.Fairness = []Fairness{Weak("f", 99)} }, "names action 99"},
 		{"a symmetry without generators", func(m *Model[counter]) {
 			m.Symmetry = &Symmetry[counter]{Canonical: func(s counter) counter { return s }}
 		}, "at least one generator"},

@@ -69,6 +69,7 @@ func newSearch[S comparable](m *Model[S], o Options) *search[S] {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
+	// CHECK-20: whole states are the keys, so that none is lost to another.
 	if o.Exact {
 		n, s.exact = 1, map[S]uint64{}
 	} else {
@@ -112,6 +113,7 @@ func (s *search[S]) run(ctx context.Context) error {
 		return err
 	}
 	for len(s.level) > 0 {
+		// CHECK-1: level by level, so that the first finding is one of the nearest.
 		s.depth++
 		if s.bounded(ctx) {
 			s.lookAtFrontier()
@@ -126,6 +128,7 @@ func (s *search[S]) run(ctx context.Context) error {
 			s.bound = s.stopReason(ctx)
 			return nil
 		}
+		// CHECK-25: after the whole level, so that what is found is the same for any number of workers.
 		if s.o.StopAtFirst && s.violated() {
 			s.bound = "stopped at the first violation"
 			return nil

@@ -11,6 +11,7 @@ import (
 // the lowest. Lists of chunks are in order, and so are the chunks.
 func (s *search[S]) settle() {
 	s.each(len(s.outs), func(i int) {
+		// CHECK-2: the lowest parent stays, whichever worker found the state.
 		for k := range s.outs[i].segs {
 			s.filter(&s.outs[i].segs[k])
 		}

@@ -136,6 +136,7 @@ func (w *walker[S]) walk(k int, o Options) {
 			w.err = &PanicError{Model: w.m.Name, Function: w.doing.String(), Value: f.value, Path: newPath(w.m, w.states, w.actions, -1)}
 		}
 	}()
+	// CHECK-18: of the seed and the walk's number only, whichever worker takes it.
 	rng := random(o.Seed*key0 ^ uint64(k)*key3)
 	none := make([]bool, len(w.m.Properties)+1)
 	at := w.inits[rng.below(len(w.inits))]
@@ -240,6 +241,7 @@ func simulated[S comparable](m *Model[S], j *judge[S], ws []*walker[S], cut bool
 	if total.stray > 0 {
 		return nil, refuse(m.Name, "Next gave %d steps whose Action.ID is not an index of Actions, which has %d; list every action", total.stray, len(m.Actions))
 	}
+	// CHECK-19: a sample is a bound that was reached, so nothing holds by it.
 	bound := "simulation of " + itoa(uint64(o.Walks)) + " walks of up to " + itoa(uint64(o.WalkLength)) + " steps is a sample"
 	if cut {
 		bound = "interrupted; " + bound

@@ -21,6 +21,7 @@ const maxFairness = 64
 // validate looks at the model once, before the search: everything that can be
 // known without running its functions.
 func validate[S comparable](m *Model[S]) error {
+	// CHECK-12: equal states must be equal bytes, or the counts are wrong.
 	if msg := stateProblem(reflect.TypeFor[S](), "state"); msg != "" {
 		return refuse(m.Name, "%s", msg)
 	}
@@ -36,6 +37,11 @@ func validate[S comparable](m *Model[S]) error {
 	for _, f := range m.Fairness {
 		if f.Match == nil {
 			return refuse(m.Name, "fairness %q has no Match; use Weak or Strong", f.Name)
+		}
+		for _, id := range f.ids {
+			if int(id) >= len(m.Actions) {
+				return refuse(m.Name, "fairness %q names action %d, and Actions has %d: an assumption that matches nothing assumes nothing", f.Name, id, len(m.Actions))
+			}
 		}
 	}
 	actions := map[string]bool{}

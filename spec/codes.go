@@ -14,8 +14,9 @@ const (
 	Warning Severity = "warning"
 )
 
-// Code is one kind of finding. The table is append-only: a code keeps its number
-// and meaning for ever, since waivers and reports name it.
+// Code is one kind of finding.
+//
+// VERIFY-27: the table is append-only, since waivers and reports name a code.
 type Code struct {
 	ID       string // "SPEC-L010"
 	Severity Severity

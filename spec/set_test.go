@@ -114,6 +114,7 @@ func TestWaiverCodes(t *testing.T) {
 
 // TestEveryCodeHasACase: a code without a case could be one that never fires.
 func TestEveryCodeHasACase(t *testing.T) {
+	t.Attr("requirement", "VERIFY-26")
 	elsewhere := []string{CodeChanged, CodeUnreviewed, CodeStray} // TestReview…
 	cases := slices.Concat(sentenceCases, setCases, waiverCases)
 	for _, c := range Codes() {
@@ -127,6 +128,7 @@ func TestEveryCodeHasACase(t *testing.T) {
 // TestWaiverCoversItsFindingOnly: the waived finding stays visible with the reason,
 // and nothing else is waived with it.
 func TestWaiverCoversItsFindingOnly(t *testing.T) {
+	t.Attr("requirement", "VERIFY-3")
 	report := lintOf(both(respond("answer quickly (always)"), waive(codeWaiver("BASE-1", CodeVague))))
 	if report.Waived() != 1 || report.Errors() != 3 {
 		t.Fatalf("waived %d, errors %d, want 1 and 3 (one absolute, two parentheses): %v", report.Waived(), report.Errors(), report.Findings)

@@ -117,6 +117,7 @@ func JudgeReplays(replays []Replay, s *Stage) {
 				s.problem("%s: %d transitions of %s are skipped without a reason", r.Ref(), k.Transitions, k.Action)
 			}
 		}
+		// VERIFY-19: what is left out without a word cannot be told from what held.
 		if left := r.Transitions - r.Replayed - r.skipped(); left != 0 {
 			s.problem("%s: %d transitions were neither replayed nor skipped by name", r.Ref(), left)
 		}
@@ -142,11 +143,13 @@ func JudgeHistories(histories []History, s *Stage) {
 		for _, f := range h.Failures {
 			s.problem("%s: %s", h.Name, f)
 		}
+		// VERIFY-20: the judge's bound was reached, so nobody knows.
 		if h.Undecided > 0 {
 			s.unsure("%s: %d histories were not decided within their bound", h.Name, h.Undecided)
 		}
 	}
 	s.requireLooked("histories", "operations", "overlapping")
+	// VERIFY-23: what is rare shows in none of a handful.
 	if n := s.Counts["histories"]; n > 0 && n < minHistories {
 		s.problem("%d histories were judged: the least is %d", n, minHistories)
 	}
@@ -177,11 +180,13 @@ func judgeTests(run *TestRun, o Options, s *Stage) {
 			s.problem("%s:%s failed: %s", shortPackage(t.Package), t.Name, firstLines(t.Output, 12))
 		case t.Outcome == Unfinished:
 			s.problem("%s:%s did not finish", shortPackage(t.Package), t.Name)
+		// VERIFY-25: where nothing may be missing, a skip is a hole.
 		case t.Outcome == Skipped && o.FailOnSkip:
 			s.problem("%s:%s was skipped: %s", shortPackage(t.Package), t.Name, firstLines(t.Output, 4))
 		}
 	}
 	for pkg, outcome := range run.Packages {
+		// VERIFY-21: a package that does not compile has no test that could fail.
 		if outcome == Failed && !packageHasFailedTest(run, pkg) {
 			s.problem("package %s failed outside its tests: %s", shortPackage(pkg), firstLines(run.Output[pkg], 12))
 		}

@@ -74,6 +74,7 @@ func refusal(pkg, imported string) string {
 
 // TestImportsRunOneWay holds every import of the module to the edges above.
 func TestImportsRunOneWay(t *testing.T) {
+	t.Attr("requirement", "VERIFY-22")
 	seen := 0
 	eachGoFile(t, func(rel string, _ []byte) {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", rel), nil, parser.ImportsOnly)
@@ -99,6 +100,7 @@ func TestImportsRunOneWay(t *testing.T) {
 }
 
 func TestImportsRefused(t *testing.T) {
+	t.Attr("requirement", "VERIFY-22")
 	for _, tc := range [][2]string{
 		{"agentd/execution", "agentd/api"}, {"spec", "model"}, {"model/bootstrap", "agentd/trace"}, {"client", "agentd"},
 		{"client", "agentd/internal/hooks"}, {"verify", "conformance/replay"}, {"conformance/cmd/conform", "agentd"}, {"agentd", "client"},

@@ -51,6 +51,7 @@ func TestClaimsCount(t *testing.T) {
 }
 
 func TestParseTestsKeepsWhatWentWrong(t *testing.T) {
+	t.Attr("requirement", "VERIFY-21")
 	stream := `{"Action":"build-output","ImportPath":"microvms/spec","Output":"undefined: x\n"}
 {"Action":"build-fail","ImportPath":"microvms/spec"}
 not an event
@@ -74,6 +75,7 @@ not an event
 }
 
 func TestSkipsFailOnlyWhenAsked(t *testing.T) {
+	t.Attr("requirement", "VERIFY-25")
 	run, err := ParseTests(strings.NewReader(events("run TestA", "pass TestA", "run TestB", "skip TestB")), nil)
 	if err != nil {
 		t.Fatal(err)

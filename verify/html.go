@@ -25,6 +25,7 @@ func (r *Report) html() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the report for the page: %w", err)
 	}
+	// VERIFY-16: style, script and data stand in the page, because it is read where there is no network.
 	var b bytes.Buffer
 	err = page.Execute(&b, map[string]any{
 		"Verdict": string(r.Verdict), "Style": template.CSS(pageStyle), "Script": template.JS(pageScript),

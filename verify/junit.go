@@ -43,6 +43,7 @@ type junitOut struct {
 func (s *junitSuite) add(class, name string, v model.Verdict, text string) {
 	c := junitCase{Class: class, Name: name}
 	first, _, _ := strings.Cut(text, "\n")
+	// VERIFY-15: an error is no failure: the answer is not known.
 	switch v {
 	case model.Violated:
 		c.Failure = &junitOut{Message: first, Text: text}

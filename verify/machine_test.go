@@ -6,6 +6,7 @@ import (
 )
 
 func TestMachineChangesAreSeen(t *testing.T) {
+	t.Attr("requirement", "VERIFY-13")
 	before := Machine{Hostname: "a", MachineID: "1", Mounts: "21 1 0:1 / / rw - ext4 x rw\n22 21 0:2 / /proc rw - proc proc rw\n"}
 	for _, tc := range []struct {
 		name  string
@@ -30,6 +31,7 @@ func TestMachineChangesAreSeen(t *testing.T) {
 }
 
 func TestPeerGroupsDoNotCount(t *testing.T) {
+	t.Attr("requirement", "VERIFY-13")
 	if got := steady("21 1 0:1 / / rw shared:1 master:3 - ext4 x rw\n"); got != "21 1 0:1 / / rw - ext4 x rw\n" {
 		t.Errorf("steady = %q", got)
 	}
@@ -37,6 +39,7 @@ func TestPeerGroupsDoNotCount(t *testing.T) {
 
 // TestThisMachineIsRead makes sure that the comparison is of something.
 func TestThisMachineIsRead(t *testing.T) {
+	t.Attr("requirement", "VERIFY-13")
 	if m := ReadMachine(); m.Hostname == "" || m.Mounts == "" {
 		t.Errorf("hostname %q, %d bytes of mounts: the comparison would be of nothing", m.Hostname, len(m.Mounts))
 	}

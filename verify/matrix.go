@@ -2,7 +2,9 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 
 	"microvms/model"
 )
@@ -46,8 +48,8 @@ type Sources struct {
 	Citations []Citation
 	Mentions  []Mention
 	Faults    []Fault
-	// Partial: not every stage ran, so an empty layer is not a finding.
-	Partial bool
+	// Left are the stages that did not run: a layer that they would fill is not known to be empty.
+	Left []string
 }
 
 // BuildMatrix joins requirements and links, and records in s each hole: a required layer without evidence, evidence
@@ -76,8 +78,12 @@ func BuildMatrix(in Sources, s *Stage) []Row {
 	out := make([]Row, 0, len(order))
 	for _, id := range order {
 		r := rows[id]
-		m.finish(r, in.Partial)
+		m.finish(r, in.Left)
 		out = append(out, *r)
+	}
+	// VERIFY-28: a matrix with rows that nothing decided is no pass, however it was asked for.
+	if m.undecided > 0 {
+		s.unsure("%d requirements are not decided, since these stages did not run: %s", m.undecided, strings.Join(in.Left, ", "))
 	}
 	s.count("requirements", int64(len(out)))
 	s.count("links", m.links)
@@ -91,6 +97,18 @@ type joiner struct {
 	stage   *Stage
 	links   int64
 	unknown map[string]bool
+	// undecided counts the rows with an empty layer that a stage which did not run would fill.
+	undecided int
+}
+
+// filledBy names the stages whose runs can fill a layer. Tests run in three stages.
+var filledBy = map[string][]string{
+	"model": {"models"}, "replay": {"replay"}, "history": {"histories"}, "hostile": {"tests"}, "test": {"tests", "replay", "histories"},
+}
+
+// open reports whether a stage that could fill the layer did not run.
+func open(layer string, left []string) bool {
+	return slices.ContainsFunc(filledBy[layer], func(stage string) bool { return slices.Contains(left, stage) })
 }
 
 func (m *joiner) link(id, layer, ref string, v model.Verdict, where string) {
@@ -212,8 +230,9 @@ func (m *joiner) code(cites []Citation, mentions []Mention) {
 }
 
 // finish sets a row's verdict from its required layers.
-func (m *joiner) finish(r *Row, partial bool) {
+func (m *joiner) finish(r *Row, left []string) {
 	r.Verdict = model.Holds
+	undecided := false
 	for _, layer := range r.Required {
 		if r.Waived[layer] != "" {
 			// VERIFY-3: a waiver that is no longer needed would hide the next hole.
@@ -222,17 +241,21 @@ func (m *joiner) finish(r *Row, partial bool) {
 			}
 			continue
 		}
-		if len(r.Layers[layer]) == 0 {
-			r.Missing = append(r.Missing, layer)
-			// VERIFY-1: a rule without the evidence it asks for is not verified, whatever else passed.
-			if !partial {
-				m.stage.problem("%s: required layer %q is empty: add the evidence, or waive the layer with a reason", r.ID, layer)
-			}
+		if len(r.Layers[layer]) > 0 {
+			continue
 		}
-	}
-	if len(r.Missing) > 0 {
+		r.Missing = append(r.Missing, layer)
+		if open(layer, left) {
+			undecided = true
+			continue
+		}
+		// VERIFY-1: a rule without the evidence it asks for is not verified, whatever else passed.
+		m.stage.problem("%s: required layer %q is empty: add the evidence, or waive the layer with a reason", r.ID, layer)
 		r.Verdict = model.Violated
-		if partial {
+	}
+	if undecided {
+		m.undecided++
+		if r.Verdict == model.Holds {
 			r.Verdict = model.Inconclusive
 		}
 	}

@@ -73,7 +73,8 @@ func TestMatrixFindsEachHole(t *testing.T) {
 		{"vacuous property", func(s *Sources) { s.Models[0].Properties[0].Vacuous = true }, model.Violated, ""},
 		{"failed replay", func(s *Sources) { s.Replays[0].Failures = []string{"x"} }, model.Violated, ""},
 		{"undecided history", func(s *Sources) { s.Histories[0].Undecided = 1 }, model.Inconclusive, ""},
-		{"not every stage ran", func(s *Sources) { s.Models, s.Partial = nil, true }, model.Inconclusive, ""},
+		{"models were not run", func(s *Sources) { s.Models, s.Left = nil, []string{"models"} }, model.Inconclusive, ""},
+		{"a stage that has nothing to do with the hole was not run", func(s *Sources) { s.Models, s.Left = nil, []string{"histories"} }, model.Violated, `required layer "model" is empty`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := sound(t)
@@ -88,6 +89,19 @@ func TestMatrixFindsEachHole(t *testing.T) {
 				t.Errorf("problems %q, want %q", text, tc.words)
 			}
 		})
+	}
+}
+
+// TestStagesLeftOutLeaveTheMatrixUndecided: an empty layer whose stage did not run is neither a hole nor a pass.
+func TestStagesLeftOutLeaveTheMatrixUndecided(t *testing.T) {
+	t.Attr("requirement", "VERIFY-28")
+	in := sound(t)
+	in.Models, in.Left = nil, []string{"models"}
+	s := Stage{Name: "matrix"}
+	BuildMatrix(in, &s)
+	s.judge()
+	if s.Verdict != model.Inconclusive || !strings.Contains(strings.Join(s.Unsure, "\n"), "1 requirements are not decided, since these stages did not run: models") {
+		t.Errorf("verdict %q, unsure %q", s.Verdict, s.Unsure)
 	}
 }
 
@@ -126,6 +140,7 @@ func TestFaultsMustApply(t *testing.T) {
 }
 
 func TestScanFindsCitationsAndMentions(t *testing.T) {
+	t.Attr("requirement", "VERIFY-2")
 	root := t.TempDir()
 	src := "package x\n\n// AGENTD-2, AGENTD-4: one lock, because both are decided on one value.\nvar a = \"see AGENTD-5 and UTF-8\"\n\n// AGENTD-6 is only mentioned.\nvar b int\n"
 	for name, text := range map[string]string{"x.go": src, "x_test.go": "package x\n\n// AGENTD-3: a test cites nothing.\nvar c int\n", "testdata/y.go": "not Go"} {

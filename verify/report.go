@@ -46,13 +46,34 @@ type ModelEntry struct {
 func modelEntry(c ModelCase) ModelEntry {
 	e := ModelEntry{
 		Name: c.Model, Config: c.Config, States: c.States, Distinct: c.Distinct, Depth: c.Depth, Seconds: c.Timing.Seconds,
-		Actions: map[string]uint64{}, Properties: c.Properties, Transitions: c.Transitions, AsExpected: c.AsExpected,
+		Actions: map[string]uint64{}, Properties: drawn(c), Transitions: c.Transitions, AsExpected: c.AsExpected,
 		Deviation: c.Expected.Deviation, Verdict: c.Verdict,
 	}
 	for _, a := range c.Actions {
 		e.Actions[a.Name] = a.Taken
 	}
 	return e
+}
+
+// drawn returns the properties with the paths that the report draws: every counterexample, and the examples of the
+// specified rules. A step keeps what it changed; whole states would make the report ten times as large and say no more.
+func drawn(c ModelCase) []model.PropertyReport {
+	out := make([]model.PropertyReport, len(c.Properties))
+	for i, p := range c.Properties {
+		if p.Path != nil && c.Expected.Deviation != "" && p.Verdict != model.Violated {
+			p.Path = nil
+		}
+		if p.Path != nil {
+			path := *p.Path
+			path.Steps = append([]model.PathStep(nil), path.Steps...)
+			for k := range path.Steps {
+				path.Steps[k].State = nil
+			}
+			p.Path = &path
+		}
+		out[i] = p
+	}
+	return out
 }
 
 // addReplays sets how many transitions of each model were replayed.
@@ -79,6 +100,7 @@ func (r *Report) Write(dir string) error {
 	if err != nil {
 		return err
 	}
+	// VERIFY-14: the whole report as one document beside its renderings.
 	files := map[string][]byte{"report.json": append(data, '\n'), "index.html": page, "junit.xml": r.junit(), "matrix.csv": r.csv()}
 	for _, name := range sortedKeys(files) {
 		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {

@@ -30,12 +30,13 @@ const drawHistory = h => {
   for (let c = 0; c < lanes; c++) {
     svg.append(s('text', {x: 0, y: c * lane + 21}, 'client ' + c), s('line', {x1: 58, x2: W, y1: (c + 1) * lane, y2: (c + 1) * lane}));
   }
-  for (const o of ops) {
+  // Operations that nobody saw return lie behind the others, and their labels show on hover.
+  for (const o of [...ops].sort((a, b) => (a.return < 0 ? 0 : 1) - (b.return < 0 ? 0 : 1))) {
     const to = o.return < 0 ? end : o.return, r = s('rect', {class: o.return < 0 ? 'open' : 'op', x: x(o.call), y: o.client * lane + 6, width: Math.max(2, x(to) - x(o.call)), height: 20, rx: 3});
     r.append(s('title', {}, `${o.label} — ${o.call} to ${o.return < 0 ? 'no answer' : o.return} µs`));
     svg.append(r);
     const room = Math.floor((x(to) - x(o.call)) / 6.2);
-    if (room > 6) svg.append(s('text', {x: x(o.call) + 3, y: o.client * lane + 20}, o.label.length > room ? o.label.slice(0, room - 1) + '…' : o.label));
+    if (room > 6 && o.return >= 0) svg.append(s('text', {x: x(o.call) + 3, y: o.client * lane + 20}, o.label.length > room ? o.label.slice(0, room - 1) + '…' : o.label));
   }
   svg.append(s('text', {x: 60, y: lanes * lane + 18}, '0'), s('text', {x: W - 70, y: lanes * lane + 18}, end.toLocaleString('en') + ' µs'));
   return svg;

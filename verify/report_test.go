@@ -26,6 +26,7 @@ func sampleReport() *Report {
 
 // TestReportKeepsItsContract checks the names that report.json promises (design, section 4).
 func TestReportKeepsItsContract(t *testing.T) {
+	t.Attr("requirement", "VERIFY-14")
 	dir := t.TempDir()
 	if err := sampleReport().Write(dir); err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func hasKeys(t *testing.T, what string, m map[string]any, keys ...string) {
 }
 
 func TestJUnitCountsFailuresAndErrors(t *testing.T) {
+	t.Attr("requirement", "VERIFY-15")
 	r := sampleReport()
 	r.Stages = append(r.Stages, Stage{Name: "replay", Verdict: model.Inconclusive, Unsure: []string{"stopped"}})
 	var got junitSuites
@@ -80,6 +82,7 @@ func TestJUnitCountsFailuresAndErrors(t *testing.T) {
 
 // TestPageIsSelfContained checks that the page asks nobody for anything and that no text of the report can end its script.
 func TestPageIsSelfContained(t *testing.T) {
+	t.Attr("requirement", "VERIFY-16")
 	page, err := sampleReport().html()
 	if err != nil {
 		t.Fatal(err)

@@ -104,6 +104,7 @@ func overall(stages []Stage) model.Verdict {
 // ExitCode maps a verdict to the exit code of the verify and modelcheck
 // commands: 0 holds, 1 violated, 3 inconclusive (2 is a usage error).
 func ExitCode(v model.Verdict) int {
+	// VERIFY-17: what is not known is neither a pass nor a failure.
 	switch v {
 	case model.Holds:
 		return 0

@@ -45,6 +45,7 @@ func TestStageStoppedByItsBoundIsInconclusive(t *testing.T) {
 }
 
 func TestOverallVerdict(t *testing.T) {
+	t.Attr("requirement", "VERIFY-17")
 	stage := func(v model.Verdict) Stage { return Stage{Verdict: v} }
 	for _, tc := range []struct {
 		stages []Stage
@@ -64,6 +65,7 @@ func TestOverallVerdict(t *testing.T) {
 
 // TestModelsAreJudged checks that each thing wrong with a configuration turns the stage red.
 func TestModelsAreJudged(t *testing.T) {
+	t.Attr("requirement", "VERIFY-18")
 	good := func() ModelCase {
 		return ModelCase{AsExpected: true, Report: model.Report{
 			Model: "m", Config: "held", Verdict: model.Holds, Complete: true, States: 9, Distinct: 4,
@@ -99,6 +101,7 @@ func TestModelsAreJudged(t *testing.T) {
 
 func TestReplaysAreJudged(t *testing.T) {
 	t.Attr("requirement", "VERIFY-9")
+	t.Attr("requirement", "VERIFY-19")
 	skip := func(n int64, reason string) []ReplaySkip {
 		return []ReplaySkip{{Action: "Trim", Reason: reason, Transitions: n}}
 	}
@@ -128,6 +131,9 @@ func TestReplaysAreJudged(t *testing.T) {
 }
 
 func TestHistoriesAreJudged(t *testing.T) {
+	t.Attr("requirement", "VERIFY-11")
+	t.Attr("requirement", "VERIFY-20")
+	t.Attr("requirement", "VERIFY-23")
 	good := History{Name: "exec", Histories: 2000, Operations: 90000, Overlapping: 9000}
 	for _, tc := range []struct {
 		name string

@@ -29,6 +29,7 @@ var sleeping = regexp.MustCompile(`\btime\.Sle` + `ep\(`)
 
 // TestSourcesAreTidy holds every Go file to its size, its functions to a screen, and its words to what is done.
 func TestSourcesAreTidy(t *testing.T) {
+	t.Attr("requirement", "VERIFY-24")
 	files := 0
 	eachGoFile(t, func(rel string, text []byte) {
 		files++
@@ -79,6 +80,7 @@ func untidy(rel string, text []byte) []string {
 
 // TestUntidySourcesAreFound shows each rule in its red state.
 func TestUntidySourcesAreFound(t *testing.T) {
+	t.Attr("requirement", "VERIFY-24")
 	long := "package x\n" + strings.Repeat("\n", maxFileLines)
 	function := "package x\n\nfunc f() {\n" + strings.Repeat("\t_ = 1\n", maxFunctionLines) + "}\n"
 	for _, tc := range []struct{ rel, text, want string }{

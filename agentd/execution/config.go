@@ -99,6 +99,7 @@ type KillPlan struct {
 
 // TermThenKill is the plan of wire v1: SIGTERM, the grace, SIGKILL.
 func TermThenKill(grace time.Duration) KillPlan {
+	// KILL-2: first the signal that a process can use to end in order.
 	return KillPlan{Steps: []KillStep{{syscall.SIGTERM, grace}, {syscall.SIGKILL, DefaultKillSettle}}}
 }
 

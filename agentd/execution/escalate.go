@@ -98,6 +98,7 @@ func (e *Exec) killQueued(ctx context.Context) (bool, error) {
 // joinLocked returns the escalation under way for that reason, or a new one
 // that the caller must run.
 func (e *Exec) joinLocked(why reason) (esc *escalation, mine bool) {
+	// KILL-15: two walks through one plan would send each signal twice.
 	if esc := e.escalations[why]; esc != nil {
 		return esc, false
 	}

@@ -152,7 +152,7 @@ func (e *Exec) AckContext(ctx context.Context) (Result, error) {
 	e.result.Stdout, e.result.Stderr = nil, nil
 	e.store.release() // OUT-11: of the heads; the ring stays
 	if e.reg.cfg.AckLeaves == AckKeepsRing && e.reg.cfg.RetainFrom == RetainFromAck {
-		e.retainLocked()
+		e.retainLocked() // EXEC-27: what nobody took over has no term
 	}
 	e.noteLocked(ctx, trace.ExecAck)
 	e.mu.Unlock()
@@ -183,7 +183,7 @@ func (e *Exec) Group() Group {
 	defer e.mu.Unlock()
 	g := Group{
 		Key: e.key, StartedAt: e.started, Reap: e.cmd.ReapGroup,
-		ChildExited: e.phase >= PhaseExited, Pids: pids,
+		ChildExited: e.phase >= PhaseExited, Pids: pids, // PROC-3: the marker, which an ack does not take back
 	}
 	if g.Pids == nil {
 		g.Pids = []int{}

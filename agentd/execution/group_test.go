@@ -132,6 +132,7 @@ func TestGroupGoneForEver(t *testing.T) {
 // The numbers that kill(2) reads as "my own group" and "everybody" are never
 // passed to it.
 func TestKillGroupRefusesSpecialNumbers(t *testing.T) {
+	t.Attr("requirement", "KILL-12")
 	for _, id := range []int{1, 0, -1, -7} {
 		if err := killGroup(id, 0); err != syscall.ESRCH {
 			t.Errorf("killGroup(%d) = %v, want ESRCH", id, err)

@@ -142,6 +142,7 @@ func TestKillReachesSurvivors(t *testing.T) {
 // Kills that meet share one escalation: one SIGTERM, one SIGKILL, the same
 // answer. A kill whose context ends stops waiting, and the escalation goes on.
 func TestKillsShareOneEscalation(t *testing.T) {
+	t.Attr("requirement", "KILL-15")
 	clock, rec := newStepClock(), &recorder{}
 	e := start(t, newRegistry(t, Config{Clock: clock, Recorder: rec}), "x", withStdin(stubborn))
 	ready(t, e, "up\n")
@@ -212,6 +213,7 @@ func TestDeadline(t *testing.T) {
 
 // The deadline is over once the leader has ended: a linger is not a timeout.
 func TestDeadlineStopsAtLeaderExit(t *testing.T) {
+	t.Attr("requirement", "EXEC-40")
 	clock := newStepClock()
 	cmd := withStdin(survivor)
 	cmd.Timeout = time.Second
@@ -278,6 +280,7 @@ func TestZombiesEndAnEscalation(t *testing.T) {
 
 // A stopped member is ended by SIGKILL.
 func TestKillEndsStoppedMembers(t *testing.T) {
+	t.Attr("requirement", "KILL-3")
 	clock := newStepClock()
 	e := start(t, newRegistry(t, Config{Clock: clock}), "x", withStdin("echo up; kill -STOP $$; read x"))
 	stopped(t, e)

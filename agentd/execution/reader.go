@@ -161,6 +161,7 @@ func (r *Reader) unwaitLocked() {
 
 // wakeLocked wakes the readers that wait.
 func (e *Exec) wakeLocked() {
+	// OUT-13: each has a cursor of its own, so that none takes from another.
 	for i, r := range e.readers {
 		r.waiting = false
 		select { // OUT-17: a reader that does not come costs the publisher nothing
@@ -183,7 +184,7 @@ func (r *Reader) peekLocked() (kind EventKind, ready bool) {
 	case r.e.phase >= PhaseExited:
 		return Exit, true // OUT-8: only past the last byte
 	}
-	return 0, false
+	return 0, false // OUT-20: a cursor past the total waits for output to pass it
 }
 
 // takeLocked hands out the event that peekLocked found.
@@ -198,6 +199,7 @@ func (r *Reader) takeLocked(ctx context.Context, kind EventKind) StreamEvent {
 		if r.buf == nil {
 			r.buf = make([]byte, ring.unit)
 		}
+		// OUT-5: a piece that the cursor cuts is read from there on.
 		r.at = ring.find(r.cursor, r.at)
 		var n int
 		n, ev.Stream = ring.read(r.buf, r.cursor, r.at)

@@ -123,6 +123,7 @@ func (r *Registry) reserve(ctx context.Context, k Key, waited bool) (*Exec, keyS
 	}
 	e.group.table, e.group.kill = r.table, killGroup
 	e.stdin.turn = make(chan struct{}, 1)
+	// EXEC-1: taken before prepare runs, so that of any number of starts one spawns.
 	r.entries[k] = e
 	r.wg.Add(1) // until the outcome, so that Close waits for a spawn under way
 	r.note(ctx, k, trace.ExecStart, trace.Attr{Key: "known", Value: false})

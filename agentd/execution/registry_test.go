@@ -100,6 +100,8 @@ func status(r Result) string {
 // A command's exit code or signal, its two streams and its total come back
 // exactly, and an empty environment is empty.
 func TestExecResult(t *testing.T) {
+	t.Attr("requirement", "EXEC-22")
+	t.Attr("requirement", "EXEC-33")
 	for _, c := range []struct{ name, script, status, stdout, stderr string }{
 		{"code 0", "true", "exit 0", "", ""},
 		{"code 7", "exit 7", "exit 7", "", ""},
@@ -134,6 +136,8 @@ func TestExecResult(t *testing.T) {
 // Any number of concurrent starts of one key give one child; every caller
 // gets the same exec and one is told that it created it.
 func TestExecStartIsIdempotent(t *testing.T) {
+	t.Attr("requirement", "EXEC-1")
+	t.Attr("requirement", "EXEC-3")
 	r := newRegistry(t, Config{})
 	var prepared, created atomic.Int32
 	var wg sync.WaitGroup
@@ -170,6 +174,8 @@ func TestExecStartIsIdempotent(t *testing.T) {
 
 // A start that fails registers nothing, and the next one has its own turn.
 func TestExecStartFailureRegistersNothing(t *testing.T) {
+	t.Attr("requirement", "EXEC-5")
+	t.Attr("requirement", "EXEC-6")
 	r := newRegistry(t, Config{})
 	no := errors.New("no such user")
 	for _, prepare := range []func(context.Context) (*Command, error){
@@ -192,6 +198,8 @@ func TestExecStartFailureRegistersNothing(t *testing.T) {
 // A reader gets every byte once, in order, then the exit; one that attaches
 // later gets the same.
 func TestStreamDeliversEverything(t *testing.T) {
+	t.Attr("requirement", "OUT-6")
+	t.Attr("requirement", "OUT-8")
 	e := start(t, newRegistry(t, Config{}), "x", sh("i=0; while [ $i -lt 200 ]; do echo line $i; echo err $i >&2; i=$((i+1)); done"))
 	live := readAll(t, e.Subscribe(0))
 	late := readAll(t, e.Subscribe(0))
@@ -249,6 +257,10 @@ func readAll(t testing.TB, r *Reader) (c collected) {
 
 // Ack gives the result once and refuses otherwise.
 func TestExecAck(t *testing.T) {
+	t.Attr("requirement", "EXEC-24")
+	t.Attr("requirement", "EXEC-25")
+	t.Attr("requirement", "EXEC-26")
+	t.Attr("requirement", "OUT-11")
 	r := newRegistry(t, Config{})
 	cmd := sh("read x; echo done")
 	cmd.Stdin = true

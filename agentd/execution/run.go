@@ -82,13 +82,14 @@ func (e *Exec) expire() {
 		return
 	}
 	e.mu.Lock()
-	if e.leaderEnded {
+	if e.leaderEnded { // EXEC-40: it ended in time, whoever holds the pipes
 		e.mu.Unlock()
 		return
 	}
 	e.timedOut = true // EXEC-32: whatever status the leader then ends with
 	e.causeLocked(CauseDeadline)
 	e.noteLocked(r.base, trace.DeadlineExpire)
+	// EXEC-31: of the whole group, since the leader may have left others behind.
 	esc, mine := e.joinLocked(byDeadline)
 	e.mu.Unlock()
 	if mine {
@@ -214,9 +215,11 @@ func (e *Exec) linger() bool {
 func (e *Exec) finish(status Status) {
 	r := e.reg
 	e.mu.Lock()
+	// EXEC-23: written once, under the lock, before anybody can read it.
 	e.result = e.outcomeLocked(status, r.cfg.Clock.Now())
 	e.phase = PhaseExited
 	r.busy.Add(-1) // HEALTH-3: under the exec's lock, so whoever then polls sees it exited
+	// STDIN-4: besides this, only an asked-for end and a broken pipe close it.
 	stdin := e.stdin.end()
 	e.wakeLocked()
 	e.noteLocked(r.base, trace.ExecExit,

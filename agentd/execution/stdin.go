@@ -101,6 +101,7 @@ func (e *Exec) WriteStdin(ctx context.Context, data []byte, eof bool) (written i
 		return 0, context.Cause(ctx)
 	}
 	if len(data) > 0 {
+		// STDIN-5: all of the data before the end that the same request may bring.
 		if written, err = e.offer(ctx, data); err != nil {
 			return written, err
 		}

@@ -29,7 +29,9 @@ type Waits struct {
 	noPidfd bool     // tests: as if the kernel had no pidfd
 }
 
-// NewWaits makes an owner that waits only for its own children, by pid.
+// NewWaits makes an owner that waits only for its own children.
+//
+// WAIT-3: by pid, because a wait for any child would steal a host's statuses.
 func NewWaits() *Waits { return &Waits{own: map[int]struct{}{}} }
 
 // Process is a child that was started and not collected yet.

@@ -12,7 +12,10 @@ import (
 // sequence gives operations one place each in time, one after another.
 func sequence(ops ...Operation) []Operation {
 	for i := range ops {
-		ops[i].Call, ops[i].Return = int64(20*i), int64(20*i+10)
+		ops[i].Call = int64(20 * i)
+		if ops[i].Return >= 0 {
+			ops[i].Return = ops[i].Call + 10
+		}
 	}
 	return ops
 }
@@ -76,6 +79,13 @@ func unknown(o Operation) Operation {
 	return o
 }
 
+// open is unknown, and nobody saw it return.
+func open(o Operation) Operation {
+	o = unknown(o)
+	o.Return = -1
+	return o
+}
+
 // judged are small histories whose verdict is known. The planted ones are what
 // a daemon with a real mistake would show.
 var judged = []struct {
@@ -89,6 +99,13 @@ var judged = []struct {
 	{"a sound kill", ByExec, sequence(start(Sleeper), kill(true), killed("env1"), kill(false)), Linearizable},
 	{"a sound gap", ByExec, sequence(start(Echo), write("w001"), write("w002"), read(0, Answer{Lost: 4, Bytes: "w001w002"})), Linearizable},
 	{"a lost start may still happen", ByExec, sequence(unknown(start(Quick)), exited("env1")), Linearizable},
+	{"a start that nobody saw return may happen late", ByExec, sequence(open(start(Quick)), refusal(running(), 404, "unknown_exec"),
+		exited("env1")), Linearizable},
+	{"a start that nobody saw return may never happen", ByExec, sequence(open(start(Quick)), refusal(running(), 404, "unknown_exec"),
+		refusal(running(), 404, "unknown_exec")), Linearizable},
+
+	{"a start that returned happens late", ByExec, sequence(unknown(start(Quick)), refusal(running(), 404, "unknown_exec"),
+		exited("env1")), NotLinearizable},
 
 	{"double spawn", ByExec, sequence(start(Quick), start(Quick), exited("env1env1")), NotLinearizable},
 	{"lost output", ByExec, sequence(start(Echo), write("w001"), eof(), exited("env1")), NotLinearizable},
@@ -131,6 +148,7 @@ func planted(scope Scope, ops []Operation) *History {
 
 func TestJudgeFindsPlantedFaults(t *testing.T) {
 	t.Attr("requirement", "VERIFY-11")
+	t.Attr("requirement", "CONF-1")
 	for _, tc := range judged {
 		t.Run(tc.name, func(t *testing.T) {
 			got, text := Judge(planted(tc.scope, tc.ops))
@@ -175,6 +193,7 @@ func TestFailingHistoriesAreSaved(t *testing.T) {
 
 // TestFailuresReachTheResult runs the judge's verdicts through the result that verification reads.
 func TestFailuresReachTheResult(t *testing.T) {
+	t.Attr("requirement", "VERIFY-11")
 	c := Config{FailDir: t.TempDir()}
 	r := &Result{Requirements: map[string]int64{}}
 	for _, tc := range judged {
@@ -199,6 +218,7 @@ func TestFailuresReachTheResult(t *testing.T) {
 }
 
 func TestOverlappingIsCounted(t *testing.T) {
+	t.Attr("requirement", "VERIFY-23")
 	h := &History{Operations: []Operation{
 		{Client: 0, Call: 0, Return: 10}, {Client: 1, Call: 5, Return: 7}, {Client: 1, Call: 20, Return: 30}, {Client: 0, Call: 31, Return: -1}, {Client: 1, Call: 90, Return: 95},
 	}}

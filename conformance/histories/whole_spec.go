@@ -15,8 +15,6 @@ var wholeExecs = [bootstrap.MaxExecs]string{"x1", "x2"}
 type wholeState struct {
 	Boot  bootstrap.State
 	Execs [bootstrap.MaxExecs]execState
-	// Recorded holds the hooks that entered the log and were not decided yet, by number.
-	Recorded uint64
 }
 
 // whole is the sequential specification.
@@ -66,23 +64,17 @@ func (w *wholeSpec) silent(s wholeState) []wholeState {
 	return out
 }
 
-// hook is a run hook in its two halves: it enters the log, then it is decided.
+// hook is a run hook in its two halves: it enters the log, and it is decided. They act on different objects.
 func (w *wholeSpec) hook(s wholeState, e entry) []wholeState {
-	bit := uint64(1) << e.number
 	if e.half == first {
 		s.Boot, _ = w.boot.Apply(s.Boot, bootstrap.Request{Kind: bootstrap.HookRecord, Hook: bootstrap.Run})
-		s.Recorded |= bit
 		return []wholeState{s}
-	}
-	if s.Recorded&bit == 0 {
-		return nil
 	}
 	next, answer := w.boot.Apply(s.Boot, bootstrap.Request{Kind: bootstrap.HookEffect, Hook: bootstrap.Run, Payload: payload(e.Operation)})
 	if e.Known() && e.Answer.Status != answer.Outcome.Status() {
 		return nil
 	}
 	s.Boot = next
-	s.Recorded &^= bit
 	return []wholeState{s}
 }
 

@@ -115,6 +115,7 @@ func body(path, old, replacement string) func(r *http.Request) {
 // or one that reports something else than it did, must turn the replay red, by
 // the rule that it breaks. Each is replayed sequentially and interleaved.
 func TestReplayNoticesLies(t *testing.T) {
+	t.Attr("requirement", "CONF-3")
 	lies := []lie{
 		{name: "conflict answered 200", says: status(409, 200), words: "answered 200, the model says 409"},
 		{name: "401 answered as 503", says: status(401, 503), words: "503, the model says"},
@@ -173,6 +174,7 @@ func mustFail(t *testing.T, s Spec[bootstrap.State], words string) {
 // TestReplayNoticesAnOpenGate drives a daemon that stands before no point: its
 // requests cannot be held, which must be a failure and not a hang.
 func TestReplayNoticesAnOpenGate(t *testing.T) {
+	t.Attr("requirement", "CONF-3")
 	ungated := func(ctx context.Context, o Options) (*Daemon, error) {
 		hold := o.Hold
 		o.Hold = nil
@@ -190,6 +192,7 @@ func TestReplayNoticesAnOpenGate(t *testing.T) {
 // that of a deviant daemon by the specified model, for faults in the middle of a
 // request, which no proxy can plant.
 func TestReplayNoticesDeviations(t *testing.T) {
+	t.Attr("requirement", "CONF-3")
 	handlers := "this daemon runs no workload handlers yet"
 	subset := "the deviation only takes transitions away, so what is left of the model is right"
 	unseen := map[bootstrap.Deviation]string{

@@ -83,6 +83,7 @@ func (p *plan[S]) account(s *Spec[S], whole *model.StateGraph[S]) error {
 		}
 	}
 	for i, k := range s.Skips {
+		// CONF-2: a skip nobody can explain, or that selects nothing, is a hole or a typo.
 		if k.Reason == "" {
 			return fmt.Errorf("the skip of %q has no reason", k.Action)
 		}
@@ -123,6 +124,7 @@ func demonstrates[S comparable](m *model.Model[S], t Transition[S]) []string {
 		case model.KindSometimesStep:
 			shown = p.Step(t.From, t.Action, t.To)
 		}
+		// CONF-7: a rule says nothing here, so nothing is shown of it.
 		if !shown {
 			continue
 		}

@@ -211,6 +211,7 @@ func (r *runner[S]) step(ctx context.Context, d Driver[S], t Transition[S]) erro
 	if err != nil {
 		return fmt.Errorf("after %s: cannot observe: %w", name, err)
 	}
+	// CONF-3: after each step, so that the first wrong one is named.
 	if diff := compare(got, r.spec.Project(t)); diff != "" {
 		return fmt.Errorf("after %s: %s", name, diff)
 	}

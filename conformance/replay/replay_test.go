@@ -106,6 +106,7 @@ func counterSpec(wrong string, closed *int) Spec[counter] {
 // TestRunTakesEveryTransition replays a right system: every transition counts
 // once, and shows the requirements whose case it is.
 func TestRunTakesEveryTransition(t *testing.T) {
+	t.Attr("requirement", "CONF-7")
 	closed := 0
 	r, err := Run(t.Context(), counterSpec("", &closed))
 	if err != nil || r.Err() != nil {
@@ -123,6 +124,7 @@ func TestRunTakesEveryTransition(t *testing.T) {
 // TestRunNoticesEachFault plants a fault in each part of the system, and in the
 // judge's own projection.
 func TestRunNoticesEachFault(t *testing.T) {
+	t.Attr("requirement", "CONF-3")
 	for wrong, words := range map[string]string{
 		"lost":  "value is 2, the model says value 3",
 		"read":  "read answered 4",
@@ -149,6 +151,7 @@ func TestRunNoticesEachFault(t *testing.T) {
 // that a skip needs a reason and a purpose, and that too many are refused.
 func TestSkipsAreAccountedFor(t *testing.T) {
 	t.Attr("requirement", "VERIFY-9")
+	t.Attr("requirement", "CONF-2")
 	closed := 0
 	run := func(skips ...Skip[counter]) (*Result, error) {
 		s := counterSpec("", &closed)
@@ -184,6 +187,7 @@ func TestSkipsAreAccountedFor(t *testing.T) {
 // TestResultIsWritten checks the file that verification reads, and that a result
 // that leaves transitions out, or replayed nothing, is an error.
 func TestResultIsWritten(t *testing.T) {
+	t.Attr("requirement", "VERIFY-19")
 	dir := t.TempDir()
 	t.Setenv(OutputVariable, dir)
 	r := &Result{Model: "m", Config: "c", Transitions: 3, Replayed: 2, Requirements: map[string]int{"A-1": 2},

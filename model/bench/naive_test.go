@@ -102,6 +102,7 @@ func naively() map[string]func() counts {
 // TestNaiveSearchAgrees holds the table against the naive search: the pinned
 // counts are those of the ports, whatever the checker does.
 func TestNaiveSearchAgrees(t *testing.T) {
+	t.Attr("requirement", "CHECK-17")
 	searches := naively()
 	for _, row := range Table() {
 		if row.Big() {

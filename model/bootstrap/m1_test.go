@@ -10,6 +10,8 @@ import (
 // publication gives: the exact set of violated properties with the length of
 // each counterexample, and every count.
 func TestPublishedCounts(t *testing.T) {
+	t.Attr("requirement", "CHECK-6")
+	t.Attr("requirement", "AUTHZ-9")
 	for _, p := range m1Published {
 		t.Run(p.config.Name, func(t *testing.T) {
 			r, err := model.Check(t.Context(), NewM1(p.config), model.Options{Workers: 2})

@@ -113,6 +113,7 @@ func writeGolden(t *testing.T, reports map[string]*model.Report) {
 // TestGoldenRecordIsStrict checks that the record notices one state more, one
 // violated property fewer, and a line that it does not know.
 func TestGoldenRecordIsStrict(t *testing.T) {
+	t.Attr("requirement", "CHECK-15")
 	text := "# a\ncase a\ncounts distinct=1 states=2 depth=3\nviolated 4 \"p q\"\n"
 	got, err := parseGolden(text)
 	if err != nil {

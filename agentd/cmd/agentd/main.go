@@ -18,7 +18,7 @@ func main() {
 	// After the first signal the default action is back: a second one ends the
 	// daemon without waiting for requests in flight.
 	context.AfterFunc(ctx, stop)
-	// A log reader that left must not end the only way into the VM. Notify,
+	// PROG-8: a log reader that left must not end the only way into the VM. Notify,
 	// and not Ignore: children inherit what is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr, thisProcess{}))

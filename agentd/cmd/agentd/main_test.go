@@ -50,6 +50,7 @@ func probe() {
 }
 
 func TestScripts(t *testing.T) {
+	t.Attr("requirement", "PROG-3")
 	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
 }
 
@@ -187,6 +188,8 @@ func payload(inner string) string {
 // TestSignalsEndItCleanly checks both signals.
 func TestSignalsEndItCleanly(t *testing.T) {
 	t.Attr("requirement", "XPORT-16")
+	t.Attr("requirement", "PROG-9")
+	t.Attr("requirement", "PROG-10")
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		d := startDaemon(t, "command", nil)
 		d.want(200, "GET", "/v1/health", "", "")
@@ -200,6 +203,7 @@ func TestSignalsEndItCleanly(t *testing.T) {
 // for them in its log at the lowest level, its trace, its answers and a
 // child's environment.
 func TestSecretsStayIn(t *testing.T) {
+	t.Attr("requirement", "PROG-7")
 	for _, id := range []string{"SECRET-1", "SECRET-2", "SECRET-3", "SECRET-4"} {
 		t.Attr("requirement", id)
 	}
@@ -260,6 +264,7 @@ func TestSecretsStayIn(t *testing.T) {
 // transitions of a bootstrap and an exec.
 func TestTraceFile(t *testing.T) {
 	t.Attr("requirement", "HOOK-1")
+	t.Attr("requirement", "PROG-6")
 	path := filepath.Join(t.TempDir(), "trace")
 	d := startDaemon(t, "command", nil, "--trace", path)
 	d.want(200, "POST", hooks+"run", "", payload(`{"agent_token":"t"}`))
@@ -350,6 +355,7 @@ func TestReapsOrphansOnlyWhereTheyComeToIt(t *testing.T) {
 // TestLogReaderThatLeft closes the daemon's stdout: it serves on.
 func TestLogReaderThatLeft(t *testing.T) {
 	t.Attr("requirement", "HEALTH-1")
+	t.Attr("requirement", "PROG-8")
 	d := startDaemon(t, "command", []string{"AGENTD_LOG=debug"})
 	d.stdout.Close()
 	for range 3 {

@@ -96,6 +96,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 			return exitUsage
 		}
 	}
+	// PROG-4, PROG-5: lines of JSON, filtered where they are made.
 	log := slog.New(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: set.level}))
 	for _, w := range warnings {
 		log.Warn("setting keeps its default", "variable", w.variable, "reason", w.reason)
@@ -105,7 +106,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 		fmt.Fprintf(stderr, "agentd: %v\n", err)
 		return exitFailed
 	}
-	return exitClean
+	return exitClean // PROG-9: an end that was asked for is no failure
 }
 
 // serve runs the daemon with its process prepared for it.
@@ -146,6 +147,7 @@ func serve(ctx context.Context, set settings, host, tracePath string, log *slog.
 		d.Shutdown(ctx)
 		return fmt.Errorf("cannot listen: %w; is AGENTD_PORT in use?", err)
 	}
+	// PROG-10: with port 0 nothing else tells the port.
 	log.Info("listening", "addr", l.Addr().String(), "version", version)
 	if err := d.Serve(ctx, l); err != nil {
 		return err

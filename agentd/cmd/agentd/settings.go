@@ -76,6 +76,7 @@ type reader struct {
 }
 
 func (r *reader) warn(variable, reason string) {
+	// PROG-2: the name and never the value, which may be a secret put into the wrong variable.
 	r.warnings = append(r.warnings, warning{variable, reason})
 }
 
@@ -88,6 +89,7 @@ func (r *reader) integer(variable string, bits int) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(value, "+"), 10, bits)
 	if err != nil {
+		// PROG-1: the default stays, because a daemon that does not boot is a VM that nobody reaches.
 		r.warn(variable, fmt.Sprintf("not an unsigned integer of %d bits", bits))
 		return 0, false
 	}
@@ -165,5 +167,6 @@ func (r *reader) dropCapabilities() (bool, error) {
 	case value == "true", value == "1":
 		return true, nil
 	}
+	// PROG-3: a guess either way would be wrong for somebody's VM.
 	return false, fmt.Errorf("%s is neither true, false, 1 nor 0; refusing to guess", variable)
 }

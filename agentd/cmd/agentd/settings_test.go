@@ -11,6 +11,7 @@ import (
 // TestSettings reads each variable in each form: what can be read is in force,
 // what cannot keeps its default and gives a warning that does not quote it.
 func TestSettings(t *testing.T) {
+	t.Attr("requirement", "PROG-1")
 	read := func(entries ...string) settings {
 		t.Helper()
 		s, warnings, err := readSettings(entries)
@@ -43,6 +44,9 @@ func TestSettings(t *testing.T) {
 // TestUnreadableSettings checks that each keeps its default with one warning
 // that names it.
 func TestUnreadableSettings(t *testing.T) {
+	t.Attr("requirement", "PROG-1")
+	t.Attr("requirement", "PROG-2")
+	t.Attr("requirement", "PROG-3")
 	clean, _, err := readSettings(nil)
 	if err != nil {
 		t.Fatal(err)

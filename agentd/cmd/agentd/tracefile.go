@@ -43,6 +43,7 @@ func (t *traceFile) Record(e trace.Event) {
 	if t.err != nil {
 		return
 	}
+	// PROG-6: numbered under the lock, so that a hole in the numbers is a lost line.
 	t.seq++
 	b := append(t.line[:0], `{"seq":`...)
 	b = strconv.AppendUint(b, t.seq, 10)
@@ -59,6 +60,7 @@ func (t *traceFile) Record(e trace.Event) {
 	if e.Member != 0 {
 		b = strconv.AppendUint(append(b, `,"member":`...), e.Member, 10)
 	}
+	// PROG-7: attributes are numbers and fixed words; nothing hands a body or a token to a recorder.
 	for i, a := range e.Attrs {
 		if i == 0 {
 			b = append(b, `,"attrs":{`...)

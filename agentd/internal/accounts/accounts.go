@@ -126,6 +126,7 @@ func ParseGroup(line string) (Group, bool) {
 
 func fields(line string, n int) ([]string, bool) {
 	f := strings.Split(line, ":")
+	// EXEC-41: remarks and entries of other services are no rows.
 	ok := len(f) == n && f[0] != "" && !strings.ContainsAny(f[0][:1], "#+-") && strings.IndexByte(line, 0) < 0
 	return f, ok
 }

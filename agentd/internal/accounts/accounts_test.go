@@ -19,6 +19,7 @@ import (
 // TestParseUser checks which lines are rows.
 func TestParseUser(t *testing.T) {
 	t.Attr("requirement", "ACCOUNT-10")
+	t.Attr("requirement", "EXEC-41")
 	for line, want := range map[string]*User{
 		"a:x:1:2:G:/home/a:/bin/sh":    {"a", 1, 2, "/home/a"},
 		"a::0:0:::":                    {"a", 0, 0, ""},

@@ -37,6 +37,7 @@ type Layers struct {
 // Flatten returns the map that the child gets. It is fresh and never nil.
 func (l Layers) Flatten() map[string]string {
 	env := map[string]string{}
+	// EXEC-12: in rising precedence: a later copy overwrites.
 	for _, layer := range []map[string]string{l.Image, l.Identity, l.Launch, l.Request} {
 		maps.Copy(env, layer)
 	}

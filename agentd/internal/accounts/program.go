@@ -20,6 +20,7 @@ func FindProgram(name string, env map[string]string, cwd string) string {
 	if name == "" || strings.Contains(name, "/") {
 		return name
 	}
+	// EXEC-15: the child's own PATH, never the daemon's.
 	path, ok := env["PATH"]
 	if !ok {
 		path = DefaultPath

@@ -73,6 +73,7 @@ func New(entries int) *Bootstrap { return &Bootstrap{cap: entries} }
 func (b *Bootstrap) Observe(hook string, at time.Time, then func(kept bool)) (entry int, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// HOOK-2: the earliest are kept, since later ones may be spam from inside the VM.
 	if kept = len(b.log) < b.cap; kept {
 		b.log = append(b.log, api.HookObservation{Hook: hook, FiredAt: uint64(max(at.Unix(), 0))})
 	} else {
@@ -106,9 +107,10 @@ func (b *Bootstrap) Decide(p Payload, then func(Decision)) Decision {
 	case b.installed == nil:
 		// AGENTD-2: test and installation share one critical section, so that
 		// of two racing hooks exactly one installs.
+		// HOOK-11: one pointer holds token, environment and identity.
 		b.installed, d = &p, Installed
 	case equal(b.installed.Token, p.Token):
-		// AGENTD-4: the platform may retry a hook whose answer was lost; the
+		// AGENTD-4, HOOK-12: the platform may retry a hook whose answer was lost; the
 		// retry's environment and identity are ignored, the first are in use.
 		d = Replayed
 	}
@@ -130,9 +132,9 @@ func (b *Bootstrap) Authorize(values []string, then func(Verdict)) Verdict {
 		// AGENTD-1: closed whatever was presented; there is nothing to compare with.
 		v = Closed
 	case len(values) == 1 && bearerIs(values[0], b.installed.Token):
-		v = Authorized // AGENTD-6
+		v = Authorized // AGENTD-6, AUTHZ-9: the token of the first bootstrap, and nothing else, leads here
 	}
-	// AGENTD-5: everything else is refused, two headers included: which of
+	// AGENTD-5, AUTHZ-2, AUTHZ-8: everything else is refused, two headers included: which of
 	// them a proxy judged is not known here.
 	if then != nil {
 		then(v)
@@ -152,7 +154,7 @@ func Bearer(value string) (token string, ok bool) {
 			return "", false
 		}
 	}
-	return token, true
+	return token, true // AUTHZ-3: neither trimmed nor decoded, so that a secret has one spelling
 }
 
 func bearerIs(value, token string) bool {
@@ -162,6 +164,7 @@ func bearerIs(value, token string) bool {
 
 // equal compares in constant time; only a difference in length shows early.
 func equal(a, b string) bool {
+	// AUTHZ-1: a comparison that stops early would tell how much of a guess was right.
 	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
@@ -169,7 +172,7 @@ func equal(a, b string) bool {
 func (b *Bootstrap) Bootstrapped() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.installed != nil
+	return b.installed != nil // HEALTH-2: the same pointer by which requests are judged
 }
 
 // Env returns the launch environment, nil before bootstrap. The map is shared
@@ -198,5 +201,6 @@ func (b *Bootstrap) Identity() *Identity {
 func (b *Bootstrap) Log() ([]api.HookObservation, uint64) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
+	// HEALTH-5: in the order of arrival, as one copy under the lock.
 	return append([]api.HookObservation{}, b.log...), b.dropped
 }

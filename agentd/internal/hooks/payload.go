@@ -52,6 +52,7 @@ func ParseEnvelope(body []byte) (string, bool) {
 func ParsePayload(text string) (Payload, error) {
 	var raw struct{ token, env, seed, host jsontext.Value }
 	isObject := strictjson.Members([]byte(text), func(name string, value jsontext.Value) bool {
+		// HOOK-10: any other key is passed over, because a newer client must not be refused.
 		switch name {
 		case api.PayloadToken:
 			raw.token = value.Clone()
@@ -65,10 +66,12 @@ func ParsePayload(text string) (Payload, error) {
 		return true
 	})
 	if !isObject {
+		// HOOK-6: the nesting is named, since forgetting it is the usual mistake.
 		return Payload{}, fmt.Errorf("runHookPayload is not a JSON object: it must be a string that holds one, nested inside the request's own JSON")
 	}
 	var p Payload
 	var err error
+	// HOOK-24: token, environment, identity, in this order.
 	if p.Token, err = parseToken(raw.token); err != nil {
 		return Payload{}, err
 	}
@@ -97,6 +100,7 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 	if absent(raw) {
 		return nil, nil
 	}
+	// HOOK-7: a value of another type would silently become another value.
 	if raw.Kind() != '{' {
 		return nil, fmt.Errorf("%s is not an object of strings", api.PayloadEnv)
 	}
@@ -112,6 +116,7 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 		return true
 	})
 	if found {
+		// SECRET-4: the key and never the value: a refusal goes to whoever posted the hook.
 		return nil, fmt.Errorf("%s: the value of %q is not a string", api.PayloadEnv, bad)
 	}
 	return env, nil
@@ -132,6 +137,7 @@ func parseIdentity(rawSeed, rawHost jsontext.Value) (*Identity, error) {
 		}
 		words[i] = s
 	}
+	// HOOK-8: both halves or none, and each 32 bytes that are not zero.
 	switch seedAbsent, hostAbsent := absent(rawSeed), absent(rawHost); {
 	case seedAbsent && hostAbsent:
 		return nil, nil

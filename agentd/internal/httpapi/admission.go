@@ -54,6 +54,7 @@ func (a *admission) Accept() (net.Conn, error) {
 			nc.Close()
 			return nil, net.ErrClosed
 		}
+		// XPORT-4: counted under one lock, streams for their whole life.
 		if len(a.conns) < a.limits.MaxConnections {
 			a.serial++
 			c.serial = a.serial
@@ -72,7 +73,7 @@ func (a *admission) Accept() (net.Conn, error) {
 		}
 		a.mu.Unlock()
 		if victim != nil {
-			// XPORT: closed, not answered: it has not asked anything yet.
+			// XPORT-5: closed, not answered: it has not asked anything yet.
 			victim.Conn.Close()
 			a.debug("connection closed for a newcomer", "connections", a.limits.MaxConnections)
 			continue

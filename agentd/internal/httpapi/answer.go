@@ -79,10 +79,12 @@ func (a *answer) json(status int, v any) {
 
 // fail answers with an error code of the exec routes.
 func (a *answer) fail(code api.Code, detail string) {
+	// EXEC-34: status and code from one table, so that they cannot disagree.
 	a.json(code.Status(), &api.Error{Code: code, Detail: detail})
 }
 
 func (a *answer) bytes(status int, mediaType string, body []byte) {
+	// XPORT-26: named by each caller, since net/http would guess.
 	a.Header().Set("Content-Type", mediaType)
 	a.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	a.WriteHeader(status)

@@ -92,6 +92,7 @@ func (b *body) readAll(limit int64, within, stall time.Duration) ([]byte, error)
 		case err != nil:
 			return nil, err
 		}
+		// XPORT-21: each 64 KiB renew the deadline, so that a slow body that moves is let through.
 		if stall > 0 && len(data) >= renew {
 			b.conn.SetReadDeadline(time.Now().Add(stall))
 			renew = len(data) + bodyPiece
@@ -111,17 +112,19 @@ func (s *Server) settle(a *answer, r *http.Request) {
 	// before it, without a deadline.
 	http.NewResponseController(a.ResponseWriter).Flush()
 	if b.closing || (b.expects && !b.touched) {
-		// A client that expects a 100 is never read from: a read would send it.
+		// XPORT-15: a client that expects a 100 is never read from: a read would send it.
 		b.conn.linger.Store(true)
 		b.conn.SetReadDeadline(time.Unix(1, 0))
 		return
 	}
 	b.conn.SetReadDeadline(time.Now().Add(s.limits.DrainTimeout))
+	// XPORT-7: bounded in time and in bytes, so that a refusal stays cheap.
 	n, _ := io.Copy(io.Discard, io.LimitReader(b, s.limits.MaxDrainBytes))
 	if b.eof && n < s.limits.MaxDrainBytes {
 		b.conn.SetReadDeadline(time.Time{})
 		return
 	}
+	// XPORT-17: bytes left unread would be parsed as the next request.
 	b.conn.linger.Store(true)
 	b.conn.Close()
 }
@@ -134,5 +137,6 @@ func isJSON(h http.Header) bool {
 		return false
 	}
 	top, sub, _ := strings.Cut(mediaType, "/")
+	// XPORT-22: with any parameters, and nothing that only looks like it.
 	return top == "application" && (sub == "json" || strings.HasSuffix(sub, "+json"))
 }

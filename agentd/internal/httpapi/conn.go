@@ -99,6 +99,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.judged {
 		c.judged = true
+		// XPORT-11: by the first byte, because a TLS peer sends no newline and does not close.
 		if !tokenByte(p[0]) {
 			c.admission.debug("connection does not speak http", "first_byte", int(p[0]))
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: "+api.MediaText+
@@ -154,6 +155,7 @@ func (c *conn) write(p []byte) (written int, err error) {
 	for {
 		piece := p[written:min(len(p), written+writePiece)]
 		if !c.tunnel.Load() {
+			// XPORT-27: a deadline for each piece, so that a slow peer is served and a dead one cut.
 			c.Conn.SetWriteDeadline(time.Now().Add(c.admission.limits.WriteTimeout))
 		}
 		n, err := c.Conn.Write(piece)

@@ -87,6 +87,7 @@ func TestTokenByte(t *testing.T) {
 // TestIsJSON checks which content types carry JSON.
 func TestIsJSON(t *testing.T) {
 	t.Attr("requirement", "XPORT-13")
+	t.Attr("requirement", "XPORT-22")
 	for value, want := range map[string]bool{
 		"application/json": true, "Application/JSON; charset=utf-8": true, "application/problem+json": true, "application/json; a": true,
 		"": false, "json": false, "text/json": false, "application/jsonp": false, "application/json/x": false, "multipart/form-data": false, ";": false,

@@ -52,6 +52,7 @@ func (s *Server) describe() []byte {
 	defs := schema.New()
 	routes := make([]any, 0, len(s.routes))
 	for _, r := range s.routes {
+		// SCHEMA-2: from the table that routes, so that none is served and not listed.
 		routes = append(routes, describeRoute(defs, r))
 	}
 	doc, err := schema.Marshal(schema.Object{
@@ -163,5 +164,6 @@ func (d routeDoc) allStatuses(kind access) []statusDoc {
 
 // serveSchema serves GET /v1/schema, without a bearer and before bootstrap.
 func (s *Server) serveSchema(a *answer, _ *request) {
+	// SCHEMA-1: built once, from what the daemon really serves.
 	a.bytes(http.StatusOK, api.MediaJSON, s.schema)
 }

@@ -18,6 +18,7 @@ import (
 func (s *Server) lookup(a *answer, r *request) (*execution.Exec, bool) {
 	e, ok := s.config.Registry.Lookup(execution.Key{Namespace: namespace, ID: r.id})
 	if !ok {
+		// EXEC-30: the same for an id that was never known, was refused, or was collected.
 		a.fail(api.UnknownExec, r.id)
 	}
 	return e, ok
@@ -29,12 +30,14 @@ func (s *Server) execPoll(a *answer, r *request) {
 	if !ok {
 		return
 	}
+	// EXEC-21: a copy, so that reading changes nothing.
 	snapshot := e.Poll()
 	phase := api.Phase(snapshot.Phase.String())
 	if snapshot.Result == nil {
 		a.json(http.StatusOK, &api.PollResponse{ExecID: r.id, Phase: phase})
 		return
 	}
+	// EXEC-22: a result is there only in the phase exited.
 	s.outcome(a, r, phase, snapshot.Result)
 }
 
@@ -112,6 +115,7 @@ func (s *Server) execKill(a *answer, r *request) {
 	if !ok {
 		return
 	}
+	// EXEC-35: under the daemon's context, so that a client that leaves stops nothing.
 	killed, err := e.Kill(execution.WithRequest(s.detached(), r.serial))
 	if err != nil {
 		if s.base.Err() != nil {
@@ -119,6 +123,7 @@ func (s *Server) execKill(a *answer, r *request) {
 		}
 		panic("httpapi: internal error: cannot kill: " + err.Error())
 	}
+	// KILL-5: 200 whether or not a member was there: a repeat must succeed.
 	a.json(http.StatusOK, &api.KillResponse{ExecID: r.id, Killed: killed})
 }
 
@@ -149,11 +154,13 @@ func (s *Server) execStdin(a *answer, r *request) {
 		s.failStdin(a, written, err)
 		return
 	}
+	// STDIN-10: all of the data, because a part of it would have been an error.
 	a.json(http.StatusOK, &api.StdinResponse{ExecID: r.id, Written: uint(written), EOF: eof})
 }
 
 // decodeStdin reads the two optional parts of the body.
 func (s *Server) decodeStdin(req *api.StdinRequest) (data []byte, eof bool, bad *api.Error) {
+	// STDIN-9: signal and base64 are judged before the first byte is offered.
 	if req.Signal != nil {
 		if *req.Signal != api.SignalEOF {
 			return nil, false, malformed(fmt.Sprintf("signal %q is not %q", short(*req.Signal), api.SignalEOF))
@@ -193,12 +200,14 @@ func (s *Server) failStdin(a *answer, written int, err error) {
 // procs serves GET /v1/procs.
 func (s *Server) procs(a *answer, _ *request) {
 	answer := api.ProcsResponse{Procs: []api.ProcGroup{}}
+	// PROC-1: in any phase, because a survivor outlives its result.
 	for _, e := range s.config.Registry.All() {
 		g := e.Group()
 		entry := api.ProcGroup{
 			ExecID: g.Key.ID, StartedAt: seconds(g.StartedAt),
 			ChildExited: g.ChildExited, Reap: g.Reap, Pids: make([]uint32, len(g.Pids)),
 		}
+		// PROC-4: null where there never was a process: 0 would name the reader's own group.
 		if g.Pgid != nil {
 			pgid := uint32(*g.Pgid)
 			entry.Pgid = &pgid

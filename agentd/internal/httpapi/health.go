@@ -15,14 +15,16 @@ func (s *Server) health(a *answer, _ *request) {
 	registered, busy := s.config.Registry.Counts()
 	observed, dropped := s.config.Boot.Log()
 	keys := uint(len(s.config.ImageEnv))
-	// ACCOUNT-8: an image user counts as one, because uploads must be handed to
-	// it just the same.
+	// ACCOUNT-8, HEALTH-10: an image user counts as one, because uploads must be
+	// handed to it just the same.
 	if s.config.DefaultUser.Configured() {
 		a.Header()[api.HeaderDefaultUser] = []string{"1"}
 	}
 	if s.mayPowerOff() { // POWER-1, HEALTH-9: asked anew, because the capability may go
 		a.Header()[api.HeaderPowerOffExit] = []string{"1"}
 	}
+	// HEALTH-1: always 200: who asks has no bearer yet, or none at all.
+	// HEALTH-4, HEALTH-8, SECRET-3: counts and facts, never a value of the workload.
 	steps := []api.IdentityStep{}
 	repaired := s.repair.Load()
 	if repaired != nil {
@@ -48,7 +50,7 @@ func (s *Server) health(a *answer, _ *request) {
 func measureDisk(path string, reserve uint64) *api.DiskHealth {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
-		return nil
+		return nil // HEALTH-7: unknown is not full
 	}
 	available := fs.Bavail * uint64(fs.Frsize)
 	return &api.DiskHealth{

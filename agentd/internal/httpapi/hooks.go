@@ -25,6 +25,7 @@ func (s *Server) hook(a *answer, r *request, name string) {
 			s.record(p, trace.Attr{Key: "hook", Value: name}, trace.Attr{Key: "kept", Value: kept})
 		}
 	}
+	// HOOK-1: before the body is read, because a request that is refused has arrived as well.
 	entry, kept := s.config.Boot.Observe(name, s.config.Clock.Now(), then)
 	level := slog.LevelInfo
 	if !kept {
@@ -35,9 +36,11 @@ func (s *Server) hook(a *answer, r *request, name string) {
 	body, err := r.body.read(s.limits.HookBodyBytes, s.limits.HookBodyTimeout, 0)
 	switch {
 	case errors.Is(err, errBodyTooLarge):
+		// XPORT-8: nobody who may post here was asked for a credential.
 		a.text(http.StatusRequestEntityTooLarge, fmt.Sprintf("hook body exceeds %d bytes\n", s.limits.HookBodyBytes))
 		return
 	case errors.Is(err, errBodyTimeout):
+		// XPORT-9: a sender that stalls would hold a slot without a credential.
 		a.text(http.StatusRequestTimeout, fmt.Sprintf("hook body did not arrive within %v\n", s.limits.HookBodyTimeout))
 		return
 	case err != nil:
@@ -57,17 +60,20 @@ func (s *Server) hook(a *answer, r *request, name string) {
 		s.log.Error("resumed without a token: this looks like a cold start")
 	}
 	handle() // before the answer: after suspend's the VM freezes, after resume's traffic comes
+	// HOOK-4: terminate too: the platform ends the VM, not the daemon.
 	a.empty(http.StatusOK)
 }
 
 // runHook is the one-shot bootstrap. It takes no credential: the platform has
 // none to present. handle runs the handler.
 func (s *Server) runHook(a *answer, r *request, body []byte, handle func()) {
+	// HOOK-25: before the body is parsed, since it is meant for another parser.
 	if !isJSON(r.Header) {
 		s.log.Warn("run hook refused", "reason", "content type is not json")
 		a.empty(http.StatusBadRequest)
 		return
 	}
+	// HOOK-5: an empty answer, because there is no payload whose key could be named.
 	text, ok := hooks.ParseEnvelope(body)
 	if !ok {
 		s.log.Warn("run hook refused", "reason", "body is not the envelope")
@@ -76,7 +82,8 @@ func (s *Server) runHook(a *answer, r *request, body []byte, handle func()) {
 	}
 	payload, err := hooks.ParsePayload(text)
 	if err != nil {
-		// Not the text: it may name a key of the launch environment.
+		// HOOK-9: refused before Decide, so that nothing of it is in force.
+		// SECRET-1: not the text: it may name a key of the launch environment.
 		s.log.Warn("run hook refused", "reason", "payload is malformed")
 		a.text(http.StatusBadRequest, err.Error()+"\n")
 		return

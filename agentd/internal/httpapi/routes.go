@@ -68,7 +68,7 @@ func (s *Server) router() *chi.Mux {
 	for path, routes := range byPath {
 		mux.Handle(path, s.entry(routes))
 	}
-	// A path that is not in the table is 404 even without a bearer: a mistyped
+	// XPORT-2: a path that is not in the table is 404 even without a bearer: a mistyped
 	// path must not send its author looking for credentials.
 	mux.NotFound(func(w http.ResponseWriter, _ *http.Request) { w.(*answer).empty(http.StatusNotFound) })
 	return mux
@@ -86,6 +86,7 @@ func (s *Server) entry(routes []route) http.HandlerFunc {
 				return
 			}
 		}
+		// AUTHZ-6: hooks, health and schema ask for no bearer.
 		if kind == bearer {
 			a.point = trace.Point{Action: trace.ControlAnswer, Request: r.serial}
 			if !s.authorize(a, r) {
@@ -94,13 +95,14 @@ func (s *Server) entry(routes []route) http.HandlerFunc {
 		}
 		rt, ok := choose(routes, r.Method)
 		if !ok {
+			// XPORT-3: after the bearer, from the table that routes.
 			a.Header().Set("Allow", allow)
 			a.empty(http.StatusMethodNotAllowed)
 			return
 		}
 		if kind == bearer {
 			if r.body.declared > s.limits.MaxBodyBytes {
-				// Refused by its declared length, after the bearer and before any byte.
+				// XPORT-10: refused by its declared length, after the bearer and before any byte.
 				r.body.closing = true
 				a.text(http.StatusRequestEntityTooLarge, s.tooLarge())
 				return
@@ -119,7 +121,7 @@ func (s *Server) tooLarge() string {
 
 func choose(routes []route, method string) (route, bool) {
 	if method == http.MethodHead {
-		method = http.MethodGet // GET routes answer HEAD; net/http drops the body
+		method = http.MethodGet // XPORT-18: GET routes answer HEAD; net/http drops the body
 	}
 	for _, r := range routes {
 		if r.method == method {

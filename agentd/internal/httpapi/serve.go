@@ -34,7 +34,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.beginServing() {
 		panic(http.ErrAbortHandler)
 	}
-	// On every response, refusals included. The key is spelled as the facts
+	// XPORT-1: on every response, refusals included. The key is spelled as the facts
 	// spell it.
 	w.Header()[api.HeaderVersion] = []string{s.config.Version}
 	if r.ContentLength != 0 {
@@ -51,6 +51,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // lives: the daemon is the only way into the VM.
 func (s *Server) guarded(a *answer, r *request) {
 	defer func() {
+		// XPORT-12: caught here, so that a defect ends one request and not the daemon.
 		p := recover()
 		if p == nil {
 			if a.status == 0 {
@@ -79,14 +80,17 @@ func (s *Server) route(a *answer, r *request) {
 	switch {
 	case r.ProtoMajor != 1:
 		a.Header().Set("Connection", "close")
+		// XPORT-29: in the version that is spoken here.
 		a.empty(http.StatusHTTPVersionNotSupported)
 		return
 	case len(r.RequestURI) > maxTarget:
 		a.Header().Set("Connection", "close")
+		// XPORT-19: before the router copies the path.
 		a.empty(http.StatusRequestURITooLong)
 		return
 	case fields(r.Header) > maxFields:
 		a.Header().Set("Connection", "close")
+		// XPORT-20: before the credential, which is one of the entries.
 		a.empty(http.StatusRequestHeaderFieldsTooLarge)
 		return
 	}
@@ -119,6 +123,8 @@ func (s *Server) authorize(a *answer, r *request) bool {
 	if s.config.Recorder != nil {
 		then = func(v hooks.Verdict) { s.record(p, trace.Attr{Key: "verdict", Value: v.String()}) }
 	}
+	// AUTHZ-4, AUTHZ-5: judged by the header alone, and refused by a status alone.
+	// AUTHZ-7: no address is looked at: platform, proxy and guest share one.
 	switch s.config.Boot.Authorize(r.Header["Authorization"], then) {
 	case hooks.Closed:
 		a.empty(http.StatusServiceUnavailable)
@@ -137,6 +143,7 @@ func execID(r *http.Request) (string, bool) {
 	if r.URL.RawPath == "" {
 		return id, id != ""
 	}
+	// XPORT-23: decoded after the raw path chose the route, so that an id selects no other one.
 	id, err := unescapeSegment(id)
 	return id, err == nil && id != ""
 }

@@ -133,6 +133,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	grace, cancel := context.WithTimeout(ctx, s.limits.ShutdownGrace)
 	defer cancel()
+	// XPORT-16: what is in flight is owed its answer, within the grace.
 	err := s.http.Shutdown(grace)
 	s.end()
 	s.tunnels.Wait() // the end of the daemon's context has cut them
@@ -140,6 +141,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+	// XPORT-28: a stream may never end by itself.
 	s.http.Close()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -152,6 +154,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 type quiet struct{ slog.Handler }
 
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	// PROG-11: the length and not the text, which may quote the peer.
 	out := slog.NewRecord(r.Time, r.Level, "net/http reported a connection error", r.PC)
 	out.AddAttrs(slog.Int("bytes", len(r.Message)))
 	return q.Handler.Handle(ctx, out)

@@ -94,10 +94,12 @@ func wellFormed(req *api.StartRequest) (timeout time.Duration, bad *api.Error) {
 	}
 	if req.TimeoutSec != nil {
 		var ok bool
+		// EXEC-8: judged here, before anything is reserved.
 		if timeout, ok = parseTimeout(*req.TimeoutSec); !ok {
 			return 0, malformed("timeout_sec is not a positive finite number of seconds")
 		}
 	}
+	// EXEC-36: what execve cannot carry is refused where the key can be named.
 	for i, arg := range req.Command {
 		if strings.IndexByte(arg, 0) >= 0 {
 			return 0, malformed(fmt.Sprintf("command[%d] holds a NUL byte", i))
@@ -212,6 +214,7 @@ func (s *Server) shell(req *api.StartRequest, env map[string]string) (string, *a
 // environment layers a child's environment: image snapshot, account, launch,
 // request, and nothing else.
 func (s *Server) environment(req *api.StartRequest, who accounts.Principal) (map[string]string, *api.Error) {
+	// SECRET-2: four layers, and the token is in none of them.
 	// AGENTD-9: the account's variables lie beneath what the caller chose.
 	layers := accounts.Layers{Identity: who.Identity, Launch: s.config.Boot.Env(), Request: req.Env}
 	if name, bad := accounts.BadEntry(layers.Launch); bad {
@@ -257,9 +260,11 @@ func (s *Server) readJSON(a *answer, r *request, v any) bool {
 		a.text(http.StatusRequestTimeout, fmt.Sprintf("request body stalled for %v\n", s.limits.BodyStallTimeout))
 		return false
 	case err != nil:
+		// XPORT-24: the peer left within its body; nothing but this request ends.
 		a.fail(api.MalformedRequest, "the request body ended early")
 		return false
 	}
+	// XPORT-13: what two parsers could read in two ways is refused.
 	if err := strictjson.Unmarshal(body, v); err != nil {
 		a.fail(api.MalformedRequest, strictjson.Describe(err))
 		return false

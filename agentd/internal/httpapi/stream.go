@@ -40,6 +40,7 @@ func (s *Server) execStream(a *answer, r *request) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // the client or the daemon left at a gate
 	}
+	// OUT-12: a reader that leaves takes nothing of the execution with it.
 	defer reader.Close()
 	a.WriteHeader(http.StatusOK)
 	a.record()
@@ -96,6 +97,7 @@ func (s *Server) await(ctx context.Context, reader *execution.Reader) (execution
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// OUT-16: armed anew for each wait, so that only silence is filled.
 	timer := s.config.Clock.AfterFunc(s.limits.SSEKeepalive, func() { cancel(errSilence) })
 	defer timer.Stop()
 	return reader.Next(waiting)
@@ -125,6 +127,7 @@ func (f *frameWriter) send(frames []byte) error {
 // appendFrame appends one event as it goes over the wire (wire facts, section
 // 7.3): an event line, one data line, an empty line.
 func appendFrame(b []byte, ev *execution.StreamEvent) []byte {
+	// OUT-15: written by hand, because each frame is one line of known shape.
 	switch ev.Kind {
 	case execution.Output:
 		b = append(b, "event: output\ndata: {\"offset\":"...)

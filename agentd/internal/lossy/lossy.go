@@ -5,6 +5,7 @@
 package lossy
 
 import (
+	"encoding/binary"
 	"io"
 	"math/bits"
 	"unicode/utf8"
@@ -39,6 +40,7 @@ func next(src []byte) (n int, ok bool) {
 			continue
 		}
 		if n == 0 {
+			// OUT-3: one replacement for each maximal subpart, not one a byte or one a run.
 			return subpart(src), false
 		}
 		break
@@ -93,27 +95,32 @@ func Quote(w io.Writer, buf, src []byte) ([]byte, error) {
 			}
 			buf = buf[:0]
 		}
-		// A plain run is copied as far as it fits.
-		if n := plain(src[:min(len(src), cap(buf)-len(buf)-8)]); n > 0 {
-			buf = append(buf, src[:n]...)
-			src = src[n:]
+		// A plain run is copied as far as it fits. Room stays for the special character behind it, of 6 bytes at most.
+		n := copyPlain(buf[len(buf):cap(buf)-8], src)
+		buf, src = buf[:len(buf)+n], src[n:]
+		if len(src) == 0 {
+			break
+		}
+		if e := escapes[src[0]]; e != 0 { // nearly all that a log has: one branch for them predicts well
+			buf, src = append(buf, '\\', e), src[1:]
 			continue
 		}
-		var n int
 		buf, n = quoteOne(buf, src)
 		src = src[n:]
 	}
 	return append(buf, '"'), nil
 }
 
-// plain counts the leading bytes that stand for themselves in a JSON string,
-// eight at a time.
-func plain(src []byte) (n int) {
+// copyPlain copies the leading bytes of src that stand for themselves in a JSON
+// string to dst, as far as they fit, eight at a time. It may write to dst behind
+// what it has copied.
+func copyPlain(dst, src []byte) (n int) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; n+8 <= len(src); n += 8 {
-		s := src[n : n+8 : n+8]
-		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	end := min(len(dst), len(src))
+	dst, src = dst[:end], src[:end]
+	for ; n+8 <= end; n += 8 {
+		x := binary.LittleEndian.Uint64(src[n:])
+		binary.LittleEndian.PutUint64(dst[n:], x)
 		quote, slash := x^(ones*'"'), x^(ones*'\\')
 		// A top bit is set for a byte below 0x20, equal to '"' or '\\', or
 		// above 0x7f. A borrow can mark a byte too many, never one too few,
@@ -123,22 +130,18 @@ func plain(src []byte) (n int) {
 			return n + bits.TrailingZeros64(special)/8
 		}
 	}
-	for n < len(src) && src[n] >= 0x20 && src[n] < utf8.RuneSelf && src[n] != '"' && src[n] != '\\' {
+	for n < end && src[n] >= 0x20 && src[n] < utf8.RuneSelf && src[n] != '"' && src[n] != '\\' {
+		dst[n] = src[n]
 		n++
 	}
 	return n
 }
 
-// quoteOne appends the one special character that src begins with.
+// quoteOne appends the one character that src begins with, which is not in escapes.
 func quoteOne(buf, src []byte) ([]byte, int) {
 	const hex = "0123456789abcdef"
 	switch b := src[0]; {
-	case b == '"' || b == '\\':
-		return append(buf, '\\', b), 1
 	case b < 0x20:
-		if short := shortEscape[b]; short != 0 {
-			return append(buf, '\\', short), 1
-		}
 		return append(buf, '\\', 'u', '0', '0', hex[b>>4], hex[b&15]), 1
 	case b < utf8.RuneSelf:
 		return append(buf, b), 1
@@ -149,4 +152,5 @@ func quoteOne(buf, src []byte) ([]byte, int) {
 	return append(buf, replacement...), subpart(src)
 }
 
-var shortEscape = [0x20]byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}
+// escapes holds the characters that a backslash and one letter stand for.
+var escapes = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}

@@ -12,6 +12,7 @@ import (
 // of the Unicode standard, section 3.9, tables 3-8 to 3-11, and on cuts at each
 // place of a sequence.
 func TestAppend(t *testing.T) {
+	t.Attr("requirement", "OUT-3")
 	const f = "\uFFFD"
 	for _, c := range []struct{ name, in, want string }{
 		{"empty", "", ""},
@@ -101,8 +102,9 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// TestPlain puts each byte value at each place of a window of eight.
-func TestPlain(t *testing.T) {
+// TestCopyPlain puts each byte value at each place of a window of eight, with
+// room for less, for exactly all and for more.
+func TestCopyPlain(t *testing.T) {
 	for b := range 256 {
 		for at := range 16 {
 			src := bytes.Repeat([]byte{'a'}, 16)
@@ -111,8 +113,11 @@ func TestPlain(t *testing.T) {
 			if b < 0x20 || b >= 0x80 || b == '"' || b == '\\' {
 				want = at
 			}
-			if got := plain(src); got != want {
-				t.Fatalf("plain with %#x at %d = %d, want %d", b, at, got, want)
+			for room := range 18 {
+				dst := make([]byte, room)
+				if got := copyPlain(dst, src); got != min(want, room) || !bytes.Equal(dst[:got], src[:got]) {
+					t.Fatalf("copyPlain with %#x at %d into %d bytes = %d, %q; want %d", b, at, room, got, dst[:got], min(want, room))
+				}
 			}
 		}
 	}
@@ -131,11 +136,18 @@ func TestQuoteStopsAtAnError(t *testing.T) {
 }
 
 func BenchmarkQuote(b *testing.B) {
-	src := bytes.Repeat([]byte("a line of output that a command may write\n"), 8<<20/42)
-	buf := make([]byte, 0, 64<<10)
-	b.SetBytes(int64(len(src)))
-	for b.Loop() {
-		Quote(discard{}, buf[:0], src)
+	for name, line := range map[string]string{
+		"text": "a line of output that a command may write\n",
+		"log":  "2026-01-02T03:04:05.678Z level=info msg=\"request served\" method=GET path=/v1/exec/3f2a status=200 place=Zürich\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			src := bytes.Repeat([]byte(line), 8<<20/len(line))
+			buf := make([]byte, 0, 64<<10)
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				Quote(discard{}, buf[:0], src)
+			}
+		})
 	}
 }
 

@@ -78,6 +78,7 @@ var special = map[reflect.Type]struct {
 func constant(v api.Phase) Object { return Object{"type": "string", "const": v} }
 
 func (d *Definitions) of(t reflect.Type, request bool) Object {
+	// SCHEMA-13: by reflection, so that a shape cannot differ from what is encoded.
 	if s, ok := special[t]; ok {
 		d.defs[s.name] = s.shape
 		return ref(s.name)

@@ -11,6 +11,7 @@ import (
 // TestShapes checks the generator on each kind of field that the wire has: the
 // expected text is written by hand from the wire facts, section 12.
 func TestShapes(t *testing.T) {
+	t.Attr("requirement", "SCHEMA-13")
 	type inner struct {
 		A string `json:"a"`
 	}

@@ -109,6 +109,7 @@ func TestDescribeQuotesNoValue(t *testing.T) {
 // TestMarshal checks the answers' encoding: no HTML escapes, empty lists,
 // nulls, absent outcomes.
 func TestMarshal(t *testing.T) {
+	t.Attr("requirement", "XPORT-25")
 	for want, v := range map[string]any{
 		`{"error":"unknown_exec","detail":"<a>&\u0001` + "\u2028" + `"}`: &api.Error{Code: api.UnknownExec, Detail: "<a>&\x01\u2028"},
 		`{"procs":[]}`:                                   &api.ProcsResponse{},

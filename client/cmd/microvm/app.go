@@ -29,6 +29,7 @@ type app struct {
 	env            func(string) string
 	interrupts     <-chan os.Signal // nil: none
 	clientOptions  []client.Option
+	now            func() time.Time
 
 	format format
 	quiet  bool
@@ -40,7 +41,7 @@ type app struct {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) string) *app {
-	return &app{stdin: stdin, stdout: &sink{w: stdout}, stderr: &sink{w: stderr}, env: env}
+	return &app{stdin: stdin, stdout: &sink{w: stdout}, stderr: &sink{w: stderr}, env: env, now: time.Now}
 }
 
 // exitRequest is how the parser's help and version flags end the run.
@@ -53,6 +54,7 @@ func (a *app) run(ctx context.Context, args []string) (code int) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
+		// CLI-27: the parser has written its text, which is never enveloped.
 		case exitRequest:
 			code = a.finish(int(p))
 		default:

@@ -68,6 +68,7 @@ func TestPanicIsUnexpected(t *testing.T) {
 // The registry, the tree and the help have the same commands, each with an
 // example and the keys that its envelope really has.
 func TestRegistryMatchesTree(t *testing.T) {
+	t.Attr("requirement", "CLI-26")
 	parser, err := kong.New(&root{}, kong.Vars{"version": ""})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestRegistryMatchesTree(t *testing.T) {
 	srv := microvmtest.New()
 	defer srv.Close()
 	seen := map[string]bool{}
-	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash",
+	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash", "cost",
 		"kill a", "exec --detach --exec-id c cat"} {
 		seen[checkKeys(t, srv, line)] = true
 	}
@@ -152,6 +153,8 @@ func dataKeys(t *testing.T, envelope string) (kind string, keys []string) {
 
 // The second Ctrl-C within the window kills; the first alone does not.
 func TestInterrupts(t *testing.T) {
+	t.Attr("requirement", "CLI-20")
+	t.Attr("requirement", "CLI-21")
 	for signals, wantKilled := range []bool{1: false, 2: true} {
 		if signals == 0 {
 			continue
@@ -210,14 +213,20 @@ func TestStreamStopsWhenReaderLeaves(t *testing.T) {
 	t.Attr("requirement", "CLI-9")
 	for _, json := range []bool{false, true} {
 		for accept := range 4 {
-			synctest.Test(t, func(t *testing.T) { streamUntilReaderLeaves(t, json, accept) })
+			synctest.Test(t, func(t *testing.T) { streamUntilReaderLeaves(t, json, accept, syscall.EPIPE, 11) })
 		}
 	}
 }
 
+// A full disk is not a reader that left: the stream stops as soon, and says what failed.
+func TestStreamStopsWhenOutputCannotBeWritten(t *testing.T) {
+	t.Attr("requirement", "CLI-23")
+	synctest.Test(t, func(t *testing.T) { streamUntilReaderLeaves(t, false, 1, syscall.ENOSPC, 12) })
+}
+
 // streamUntilReaderLeaves streams a command that prints when it is told to, to
 // a reader that leaves after some writes.
-func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
+func streamUntilReaderLeaves(t *testing.T, json bool, accept int, failure error, want int) {
 	srv := microvmtest.New()
 	step := make(chan struct{})
 	srv.Programs["ticker"] = func(p *microvmtest.Process) microvmtest.Exit {
@@ -226,7 +235,7 @@ func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
 		}
 		return microvmtest.Exit{}
 	}
-	stdout, stderr := &leaver{accept: accept, err: syscall.EPIPE}, &bytes.Buffer{}
+	stdout, stderr := &leaver{accept: accept, err: failure}, &bytes.Buffer{}
 	args := []string{"exec", "--stream", "--exec-id", "t", "--", "ticker"}
 	if json {
 		args = append([]string{"--json"}, args...)
@@ -245,7 +254,7 @@ func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
 			step <- struct{}{}
 		}
 	}
-	if code != 11 || !strings.Contains(stderr.String(), "exec t goes on") {
+	if code != want || !strings.Contains(stderr.String(), "exec t goes on") {
 		t.Errorf("json %t, leaving after %d writes: code %d, stderr %q", json, accept, code, stderr.String())
 	}
 	session := srv.Session(t)
@@ -265,6 +274,7 @@ func streamUntilReaderLeaves(t *testing.T, json bool, accept int) {
 func TestOneShotKeepsItsCode(t *testing.T) {
 	t.Attr("requirement", "CLI-7")
 	t.Attr("requirement", "CLI-8")
+	t.Attr("requirement", "CLI-23")
 	for _, args := range []string{"exec exit_3", "exec --json exit_3", "exec --dense exit_3", "kill gone", "health", "ps --json", "--help", "nonsense", "completion bash"} {
 		words := strings.Fields(args)
 		for i := range words {
@@ -346,6 +356,7 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 
 // Lost output turns the code 0 of a stream into a failure.
 func TestStreamWithGapIsNoSuccess(t *testing.T) {
+	t.Attr("requirement", "CLI-24")
 	srv := microvmtest.New()
 	srv.RingBytes = 4
 	srv.Programs["much"] = func(p *microvmtest.Process) microvmtest.Exit {

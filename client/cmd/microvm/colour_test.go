@@ -36,6 +36,7 @@ func openTerminal(t *testing.T) (control, tty *os.File) {
 
 // Colour is for terminals that want it, and never for anything else.
 func TestColour(t *testing.T) {
+	t.Attr("requirement", "CLI-25")
 	_, tty := openTerminal(t)
 	for _, c := range []struct {
 		env    map[string]string

@@ -171,7 +171,7 @@ func encode(v any, compact bool) []byte {
 
 // finish decides the exit code once all is written.
 func (a *app) finish(code int) int {
-	// CLI-8: a reader that left changes no outcome. A failing disk does: what
+	// CLI-8, CLI-23: a reader that left changes no outcome. A failing disk does: what
 	// was to be delivered is lost, so 0 would be a lie.
 	if err := a.stdout.err; err != nil && !a.stdout.left() && code == 0 {
 		fmt.Fprintf(a.stderr, "%s %s: cannot write the output: %v\n", a.paint("error"), client.KindPrecondition, err)
@@ -188,7 +188,13 @@ func (a *app) redact(text string) string {
 	if a.secret == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, a.secret, "[redacted]")
+	// What was redacted before is left alone: a short token may be part of the word itself.
+	const word = "[redacted]"
+	parts := strings.Split(text, word)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], a.secret, word)
+	}
+	return strings.Join(parts, word)
 }
 
 // clean makes a text safe for a terminal and for logs.

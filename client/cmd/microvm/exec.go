@@ -59,6 +59,7 @@ func (c *execCommand) run(ctx context.Context, a *app) (*result, error) {
 		})
 	}
 	var input []byte
+	// CLI-29: only when asked for: it may be the input of the script around this command.
 	if c.Stdin { // before the start, so that a failing read starts nothing
 		if input, err = a.readStdin(); err != nil {
 			return nil, err
@@ -87,6 +88,7 @@ func (c *execCommand) request(a *app) (api.StartRequest, error) {
 	case a.direct && c.Shell != nil:
 		return req, usage("--shell and words after -- exclude each other: those are run without a shell")
 	case a.direct:
+		// CLI-30: as it was typed, without a shell.
 		req.Command = a.argv
 	case c.Command == "":
 		return req, usage("no command: give one as a word, or after --, or an exec id with --poll")
@@ -176,6 +178,7 @@ func (c *execCommand) execute(ctx context.Context, a *app, s *client.Session, re
 	if err != nil {
 		return nil, err
 	}
+	// CLI-28: the id is the way back.
 	if c.Detach {
 		res := c.record(id, &client.Result{PollResponse: api.PollResponse{ExecID: id, Phase: api.PhaseRunning}})
 		res.text, res.dense = id+"\n", id
@@ -248,6 +251,7 @@ func (c *execCommand) record(id string, rec *client.Result) *result {
 func (c *execCommand) exitCode(succeeded bool, posix int) int {
 	switch {
 	case c.PropagateExit:
+		// CLI-22: what a shell would report, for scripts that wrap a command.
 		return posix & 0xff
 	case succeeded:
 		return 0
@@ -281,14 +285,17 @@ func (c *execCommand) explain(ctx context.Context, a *app, s *client.Session, id
 	if !errors.Is(err, client.ErrInterrupted) && !errors.Is(err, client.ErrTimeout) {
 		return ce
 	}
+	// CLI-31: this command's deadline bounds the waiting, not the work.
 	ce.suggestions = []string{"read its result: microvm exec --poll " + id, "end it: microvm kill " + id}
 	if !errors.Is(context.Cause(ctx), errSignal) {
 		return ce
 	}
+	// CLI-20: to leave a command is not to end it.
 	if !a.quiet {
 		fmt.Fprintf(a.stderr, "detached: exec %s goes on; Ctrl-C again within %s kills it\n", escape(id), killWindow)
 	}
 	ce.data["killed"] = false
+	// CLI-21: the second signal says that the first was meant.
 	if a.secondInterrupt() {
 		killCtx, stop := a.untilInterrupt(context.Background()) // a third one leaves at once
 		defer stop()

@@ -31,6 +31,7 @@ type root struct {
 	Ps         psCommand         `cmd:"" help:"List the process groups of all commands."`
 	Ack        ackCommand        `cmd:"" help:"Take the result of a finished command; the daemon then forgets it."`
 	Health     healthCommand     `cmd:"" help:"Show the daemon's health."`
+	Cost       costCommand       `cmd:"" help:"Estimate what a VM costs; compare running with suspended."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 }
 
@@ -49,6 +50,8 @@ type entry struct {
 }
 
 // registry has one entry for each command of the tree, in its order.
+//
+// CLI-26: help, completion and scripts are written from it.
 var registry = []entry{
 	{"exec", "microvm.exec", []string{"execId", "exitCode", "stdout", "stderr", "truncated", "phase"},
 		"microvm exec 'make test 2>&1 | tail'        # one word: a script of /bin/sh\n" +
@@ -68,6 +71,14 @@ var registry = []entry{
 	{"ack", "microvm.exec", []string{"execId", "phase", "exitCode", "stdout", "stderr", "truncated"}, "microvm ack x-0123456789abcdef"},
 	{"health", "microvm.health", []string{"version", "bootstrapped", "identityDegraded", "identityRepaired", "diskAvailableBytes",
 		"diskUnderPressure", "busy", "execs"}, "microvm health --endpoint http://127.0.0.1:9000"},
+	{"cost", "microvm.cost", []string{"report", "comparison", "budget"},
+		"microvm cost --running-sec 3600 --suspended-sec 86400     # a plan\n" +
+			"microvm cost --running-sec 3600 --max-cost 0.50 --on-breach abort\n" +
+			"microvm cost --compare --hold-sec 1800                     # run on, or suspend?\n" +
+			"microvm cost --compare --html comparison.html              # the same, with a chart\n\n" +
+			"No call is made. All figures are estimates from the rates of us-east-1 that this command was built with; a total that " +
+			"leaves out what has no price says \"at least\".\n" +
+			"A plan is over --max-cost when what is priced is over it; --on-breach abort then exits 12."},
 	{"completion", "microvm.completion", []string{"shell", "script"}, "source <(microvm completion bash)"},
 }
 
@@ -87,6 +98,7 @@ func (*killCommand) Help() string       { return example("kill") }
 func (*psCommand) Help() string         { return example("ps") }
 func (*ackCommand) Help() string        { return example("ack") }
 func (*healthCommand) Help() string     { return example("health") }
+func (*costCommand) Help() string       { return example("cost") }
 func (*completionCommand) Help() string { return example("completion") }
 
 // version is stamped by the build.
@@ -94,13 +106,13 @@ var version = "dev"
 
 // versionText is the version and the commit that the toolchain recorded.
 func versionText() string {
-	commit := "unknown"
+	commit := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
-				commit = s.Value[:min(len(s.Value), 12)]
+				commit = fmt.Sprintf(" (commit %s)", s.Value[:min(len(s.Value), 12)])
 			}
 		}
 	}
-	return fmt.Sprintf("microvm %s (commit %s)", version, commit)
+	return "microvm " + version + commit
 }

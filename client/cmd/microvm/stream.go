@@ -69,6 +69,10 @@ func (c *execCommand) stream(ctx context.Context, a *app, s *client.Session, id 
 		// CLI-9: judged after each event, because nobody reads what follows;
 		// the exec is left running and named on stderr.
 		if a.stdout.broken() && exit == nil {
+			if !a.stdout.left() {
+				return nil, &client.Error{Kind: client.KindPrecondition,
+					Message: fmt.Sprintf("cannot write the output; exec %s goes on", id), Err: a.stdout.err}
+			}
 			return nil, &client.Error{Kind: client.KindInterrupted,
 				Message: fmt.Sprintf("the reader of stdout left; exec %s goes on", id), Err: a.stdout.err}
 		}
@@ -84,7 +88,7 @@ func (c *execCommand) stream(ctx context.Context, a *app, s *client.Session, id 
 	}
 	res.data, res.exit = data, c.streamExit(id, exit)
 	if data.Gaps > 0 && res.exit == 0 {
-		// Code 0 is only for a complete stream.
+		// CLI-24: code 0 is only for a complete stream.
 		return nil, &client.Error{Kind: client.KindPlatform, Wire: client.WireOutputGap,
 			Message: fmt.Sprintf("exec %s exited 0, but %d ranges of its output were lost", id, data.Gaps)}
 	}

@@ -56,6 +56,7 @@ func (s *sink) left() bool {
 
 // paint makes a word red on a terminal that wants colour.
 func (a *app) paint(word string) string {
+	// CLI-25: only a terminal that wants it, because escapes are noise to the next program.
 	file, ok := a.stderr.w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) || a.env("NO_COLOR") != "" || a.env("CLICOLOR") == "0" || a.env("TERM") == "dumb" {
 		return word

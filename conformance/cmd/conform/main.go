@@ -28,6 +28,8 @@ func main() {
 }
 
 // Exit codes.
+//
+// CONF-6: one for each outcome, so that a script tells no proof from a refutation.
 const (
 	exitHolds        = 0
 	exitViolated     = 1
@@ -101,6 +103,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "conform: %v\ntry conform --help\n", err)
 		return exitUsage
 	}
+	if err := c.preflight(ctx); err != nil {
+		fmt.Fprintf(stderr, "conform: %v\n", err)
+		return exitUsage
+	}
 	report := &report{out: stdout, json: c.JSON}
 	for _, part := range c.parts() {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, part.name) {
@@ -111,6 +117,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			continue
 		}
 		part.run(ctx, report)
+	}
+	if ctx.Err() != nil {
+		report.add(entry{Part: "run", Name: "the whole", Verdict: inconclusive, Text: "interrupted: what came after was not looked at"})
 	}
 	return report.end()
 }

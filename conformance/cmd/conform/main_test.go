@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,6 +27,7 @@ func conform(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestUsage(t *testing.T) {
+	t.Attr("requirement", "CONF-6")
 	for _, tc := range []struct {
 		args  []string
 		code  int
@@ -51,6 +53,8 @@ func TestUsage(t *testing.T) {
 
 // TestARealDaemonHolds judges this repository's daemon as a stranger would: as a command.
 func TestARealDaemonHolds(t *testing.T) {
+	t.Attr("requirement", "CONF-4")
+	t.Attr("requirement", "CONF-6")
 	binary, err := process.Build(t.Context(), t.TempDir(), "microvms/agentd/cmd/agentd")
 	if err != nil {
 		t.Fatal(err)
@@ -74,35 +78,82 @@ func TestARealDaemonHolds(t *testing.T) {
 	}
 }
 
-// TestAnotherServerIsViolated judges a server that agrees to everything, and one that knows nothing.
+// TestAnotherServerIsViolated judges a server that agrees to everything.
 func TestAnotherServerIsViolated(t *testing.T) {
+	t.Attr("requirement", "CONF-6")
 	agrees := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"exec_id": "x", "phase": "running", "killed": true})
 	})
-	for name, handler := range map[string]http.Handler{"agrees": agrees, "knows nothing": http.NotFoundHandler()} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(handler)
-			defer server.Close()
-			dir := t.TempDir()
-			code, out, _ := conform(t, "--endpoint", server.URL, "--agent-token", "t", "--only", "histories", "--histories", "3", "--failures", dir)
-			if code != exitViolated {
-				t.Errorf("exit %d:\n%s", code, out)
-			}
-		})
+	server := httptest.NewServer(agrees)
+	defer server.Close()
+	code, out, _ := conform(t, "--endpoint", server.URL, "--agent-token", "t", "--only", "histories", "--histories", "3", "--failures", t.TempDir())
+	if code != exitViolated {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	// Everything but the replays is left out, and those cannot run: looking at nothing is no pass.
+	code, out, _ = conform(t, "--endpoint", server.URL, "--agent-token", "t", "--only", "replay")
+	if code != exitViolated || !strings.Contains(out, "0 held") {
+		t.Errorf("a run that looks at nothing: exit %d:\n%s", code, out)
 	}
 }
 
-// TestRunThatLooksAtNothing must not pass: everything was left out.
-func TestRunThatLooksAtNothing(t *testing.T) {
-	code, out, _ := conform(t, "--endpoint", "http://127.0.0.1:1", "--agent-token", "t", "--only", "replay")
-	if code != exitViolated || !strings.Contains(out, "0 held") {
-		t.Errorf("exit %d:\n%s", code, out)
+// TestWhatIsNoFaultOfTheDaemon: a wrong path, address or token, and an interrupt, are said to be that.
+func TestWhatIsNoFaultOfTheDaemon(t *testing.T) {
+	t.Attr("requirement", "CONF-9")
+	binary, err := process.Build(t.Context(), t.TempDir(), "microvms/agentd/cmd/agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := process.Start(t.Context(), binary, process.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Stop()
+	fresh := d.URL()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	nowhere := gone.URL
+	gone.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for _, tc := range []struct {
+		name  string
+		args  []string
+		words string
+	}{
+		{"no such command", []string{"--daemon", "/nonexistent/agentd"}, "cannot start the daemon"},
+		{"a command that is no daemon", []string{"--daemon", "/bin/true"}, "log ended before it named its address"},
+		{"nobody there", []string{"--endpoint", nowhere, "--agent-token", "t"}, "cannot reach the daemon"},
+		{"another server", []string{"--endpoint", other.URL, "--agent-token", "t"}, "is this a daemon of wire version 1"},
+		{"no token installed", []string{"--endpoint", fresh, "--agent-token", "t"}, "no token is installed"},
+		{"a reset that fails", []string{"--endpoint", fresh, "--reset", "exit 3"}, "cannot reset the daemon"},
+	} {
+		code, out, errs := conform(t, tc.args...)
+		if code != exitUsage || !strings.Contains(errs, tc.words) || out != "" {
+			t.Errorf("%s: exit %d, %q, %q; want %d with %q", tc.name, code, out, errs, exitUsage, tc.words)
+		}
+	}
+	if err := install(t.Context(), fresh); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := conform(t, "--endpoint", fresh, "--agent-token", "wrong"); code != exitUsage || !strings.Contains(errs, "not the token that is installed") {
+		t.Errorf("a wrong token: exit %d, %q", code, errs)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &report{out: io.Discard}
+	c := cli{Daemon: binary, Histories: 1, Failures: t.TempDir()}
+	cancel()
+	for _, p := range c.parts() {
+		p.run(ctx, r)
+	}
+	if r.counts[violated] > 0 || r.counts[holds] > 0 || r.counts[inconclusive] == 0 {
+		t.Errorf("an interrupted run counts %v", r.counts)
 	}
 }
 
 // TestReset hands a fresh daemon out for each replay and history.
 func TestReset(t *testing.T) {
+	t.Attr("requirement", "CONF-8")
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	marks := filepath.Join(t.TempDir(), "resets")

@@ -66,6 +66,8 @@ func judge[S comparable](ctx context.Context, r *report, s replay.Spec[S]) {
 	result, err := replay.Run(ctx, s)
 	e := entry{Part: "replay", Name: s.Model.Name + ":" + s.Model.Config, Verdict: holds}
 	switch {
+	case ctx.Err() != nil:
+		e.Verdict, e.Text = inconclusive, "interrupted"
 	case err != nil:
 		e.Verdict, e.Text = inconclusive, err.Error()
 	default:
@@ -101,6 +103,8 @@ func (c *cli) histories(ctx context.Context, r *report) {
 		result, err := histories.Run(ctx, config)
 		e := entry{Part: "histories", Name: name, Verdict: holds}
 		switch {
+		case ctx.Err() != nil:
+			e.Verdict = inconclusive
 		case err != nil:
 			e.Verdict, e.Faults = violated, []string{err.Error()}
 		case len(result.Failures) > 0:
@@ -119,6 +123,10 @@ func (c *cli) histories(ctx context.Context, r *report) {
 // hostile plays the rows one after another: what one holds would count as the other's leak.
 func (c *cli) hostile(ctx context.Context, r *report) {
 	for _, row := range hostile.Rows() {
+		if ctx.Err() != nil {
+			r.add(entry{Part: "hostile", Name: row.ID, Verdict: leftOut, Text: "interrupted"})
+			continue
+		}
 		target, stop, err := c.startHostile(ctx)
 		if err != nil {
 			r.add(entry{Part: "hostile", Name: row.ID, Verdict: inconclusive, Text: err.Error()})
@@ -126,10 +134,14 @@ func (c *cli) hostile(ctx context.Context, r *report) {
 		}
 		result := hostile.Run(ctx, target, row)
 		e := entry{Part: "hostile", Name: row.ID, Verdict: holds, Text: fmt.Sprintf("%d cases, %s", result.Cases, row.Name), Faults: result.Failures}
-		if result.Failed() {
+		switch {
+		case ctx.Err() != nil:
+			// CONF-9: what an interrupt cut short says nothing about the daemon.
+			e.Verdict, e.Faults = inconclusive, nil
+		case result.Failed():
 			e.Verdict = violated
 		}
-		if err := stop(); err != nil {
+		if err := stop(); err != nil && ctx.Err() == nil {
 			e.Verdict = violated
 			e.Faults = append(e.Faults, "the daemon did not end well: "+err.Error())
 		}

@@ -37,6 +37,7 @@ func (r *report) add(e entry) {
 	if r.counts == nil {
 		r.counts = map[verdict]int{}
 	}
+	// CONF-4: what was left out is an entry like any other, with its reason.
 	r.counts[e.Verdict]++
 	if r.json {
 		b, err := json.Marshal(e)
@@ -60,6 +61,7 @@ func (r *report) add(e entry) {
 func (r *report) end() int {
 	code := exitHolds
 	switch {
+	// CONF-5: nothing looked at is no pass.
 	case r.counts[violated] > 0 || r.counts[holds]+r.counts[inconclusive] == 0:
 		code = exitViolated
 	case r.counts[inconclusive] > 0:

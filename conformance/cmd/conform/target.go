@@ -39,6 +39,7 @@ func (c *cli) fresh(ctx context.Context, o process.Options) (url string, pid int
 		}
 		return d.URL(), d.PID(), d.Stop, nil
 	}
+	// CONF-8: a path begins where the model does.
 	if out, err := exec.CommandContext(ctx, "/bin/sh", "-c", c.Reset).CombinedOutput(); err != nil {
 		return "", 0, nil, fmt.Errorf("cannot reset the daemon: %w: %s", err, bytes.TrimSpace(out))
 	}

@@ -25,7 +25,7 @@ type checkCommand struct {
 // caseResult is the JSON object of one configuration: the report, and how it
 // compares with what was expected.
 type caseResult struct {
-	Suite string `json:"suite"`
+	Suite string `json:"suite"` // CHECK-28: the keys are pinned, because other programs read them
 	*model.Report
 	Expected   model.Expect `json:"expected"`
 	AsExpected bool         `json:"as_expected"`

@@ -25,7 +25,9 @@ import (
 	"microvms/model/catalog"
 )
 
-// The exit codes (CHECK-16: scripts tell the four outcomes apart by them).
+// The exit codes.
+//
+// CHECK-16: scripts tell the four outcomes apart by them.
 const (
 	exitHolds        = 0
 	exitViolated     = 1

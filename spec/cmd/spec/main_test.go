@@ -48,6 +48,7 @@ func replace(t *testing.T, dir, name, old, replacement string) {
 // TestLint: exit status 0 for the committed tree, 1 for a finding, with the place
 // and code on a line, and the same as JSON.
 func TestLint(t *testing.T) {
+	t.Attr("requirement", "VERIFY-26")
 	dir := tree(t)
 	status, stdout, stderr := call(t, dir, "lint", "-strict")
 	if status != 0 || !strings.Contains(stdout, "errors=0 warnings=0") {

@@ -103,8 +103,8 @@ func (c *checker) twoPhase(ctx context.Context, r *round) error {
 			r.add(hugeName, ours[2].rate, huge, others[2])
 		}
 	}
-	r.add(memoryName, ours[2].bytes, peers[2].bytes, others[2])
-	r.add(allocsName, max(ours[1].allocs, ours[2].allocs), 0, max(others[1], others[2]))
+	r.add(memoryName, ours[2].bytes, peers[2].bytes, untimed)
+	r.add(allocsName, max(ours[1].allocs, ours[2].allocs), 0, untimed)
 	peer := 0.0
 	if peers[1].rate != 0 {
 		peer = peers[2].rate / peers[1].rate

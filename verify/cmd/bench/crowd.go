@@ -113,9 +113,8 @@ func (b *bench) memory(ctx context.Context, r *round) error {
 	if err != nil {
 		return err
 	}
-	r.add(idleName, float64(idle)/mebibyte, 0, -1)
-	others, err := r.span(func() error { return b.loads(ctx, d) })
-	if err != nil {
+	r.add(idleName, float64(idle)/mebibyte, 0, untimed)
+	if err := b.loads(ctx, d); err != nil {
 		return err
 	}
 	most, err := d.memory("VmHWM")
@@ -124,7 +123,7 @@ func (b *bench) memory(ctx context.Context, r *round) error {
 	}
 	// Held at the worst moment: the head of the command in hand, and the replay windows of all three.
 	held := float64(b.w.size.heldBytes + 3*ringWindow)
-	r.add(loadName, (float64(most)-held)/mebibyte, 0, others)
+	r.add(loadName, (float64(most)-held)/mebibyte, 0, untimed)
 	return nil
 }
 
@@ -181,7 +180,7 @@ func (b *bench) binaries(ctx context.Context, r *round) error {
 		if err != nil {
 			return err
 		}
-		r.add(name, float64(info.Size())/megabyte, 0, -1)
+		r.add(name, float64(info.Size())/megabyte, 0, untimed)
 	}
 	return nil
 }

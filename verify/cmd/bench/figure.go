@@ -62,9 +62,12 @@ func (t target) text(unit string) string {
 type sample struct {
 	Ours float64 `json:"ours"`
 	Peer float64 `json:"peer,omitempty"` // 0: not measured
-	// Others is how many cores other processes took meanwhile; negative where nothing was timed.
+	// Others is how many cores other processes took meanwhile; untimed where a busy machine changes nothing.
 	Others float64 `json:"others_cores"`
 }
+
+// untimed is Others of sizes and counts.
+const untimed = -1
 
 func (s sample) noisy() bool { return s.Others > noisyCores }
 

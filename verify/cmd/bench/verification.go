@@ -56,7 +56,7 @@ func verificationExperiment(w *workshop) experiment {
 			return fmt.Errorf("cannot read %s: %w; make verify writes it again", path, err)
 		}
 		for name, value := range reportFigures(&report) {
-			r.add(name, value, 0, -1)
+			r.add(name, value, 0, untimed)
 		}
 		return nil
 	}
