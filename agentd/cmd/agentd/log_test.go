@@ -15,6 +15,8 @@ type untouched struct{}
 
 func (untouched) prepare(*slog.Logger) *execution.OOMScoreAdj { return nil }
 func (untouched) adoptsOrphans() bool                         { return false }
+func (untouched) dropCapabilities() error                     { return nil }
+func (untouched) powerOff() func() error                      { return nil }
 
 // TestLogLevels runs a daemon that cannot listen, with a setting that cannot be
 // read: its log is JSON lines of the asked level and above.
