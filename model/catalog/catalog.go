@@ -8,6 +8,7 @@ import (
 	"microvms/model/bootstrap"
 	"microvms/model/execstart"
 	"microvms/model/execution"
+	"microvms/model/transfer"
 	"microvms/model/tunnel"
 )
 
@@ -18,6 +19,7 @@ func All() []model.Suite {
 		execution.Suite(),
 		execstart.Suite(),
 		tunnel.Suite(),
+		transfer.Suite(),
 		bench.Suite(),
 	}
 }
