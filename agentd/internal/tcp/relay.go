@@ -47,6 +47,7 @@ func (t *one) relay(ctx context.Context, guest *net.TCPConn) *outcome {
 		r.guest.SetLinger(0)
 		r.guest.Close()
 	} else {
+		r.guest.SetLinger(-1)
 		r.guest.CloseWrite()
 		r.guest.SetReadDeadline(time.Now().Add(farewell))
 	}
