@@ -123,6 +123,9 @@ func (p *place) intact() {
 	if got != want {
 		p.t.Errorf("beside the root: %s, want %s", got, want)
 	}
+	if info, err := os.Stat(filepath.Join(p.base, "canary", "sub")); err != nil || info.Mode().Perm() != 0o755 {
+		p.t.Errorf("the mode of a folder beside the root: %v, %v", info.Mode(), err)
+	}
 }
 
 // limits are wide enough for every test that is not about them.
