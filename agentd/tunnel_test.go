@@ -279,13 +279,12 @@ func TestTunnelReady(t *testing.T) {
 		t.Attr("requirement", id)
 	}
 	rec := &recorder{}
-	d, host := verifiable(t, func(c *agentd.Config) {
-		c.Recorder = rec
-		c.Limits.TunnelHelloTimeout, c.Limits.TunnelReadyTimeout = 50*time.Millisecond, 50*time.Millisecond
-	})
+	patient, host := verifiable(t, func(c *agentd.Config) { c.Recorder = rec })
+	noHello, _ := verifiable(t, func(c *agentd.Config) { c.Recorder, c.Limits.TunnelHelloTimeout = rec, 20*time.Millisecond })
+	noReady, _ := verifiable(t, func(c *agentd.Config) { c.Recorder, c.Limits.TunnelReadyTimeout = rec, 20*time.Millisecond })
 	port, conns := guestPort(t)
 	query := fmt.Sprintf("port=%d&identity=true", port)
-	if _, code, reason := ending(t, d.upgrade(query)); code != api.TunnelIdentityRefused || !strings.Contains(reason, "handshake") {
+	if _, code, reason := ending(t, noHello.upgrade(query)); code != api.TunnelIdentityRefused || !strings.Contains(reason, "handshake") {
 		t.Errorf("no handshake message: %d %q", code, reason)
 	}
 	for name, make := range map[string]func(s *tunnel.Session) []byte{
@@ -295,6 +294,10 @@ func TestTunnelReady(t *testing.T) {
 		"a forged one":     func(s *tunnel.Session) []byte { b, _ := s.SealReady(nil); b[3] ^= 1; return b },
 		"the second first": func(s *tunnel.Session) []byte { s.Seal(nil, []byte("x")); b, _ := s.Seal(nil, []byte("y")); return b },
 	} {
+		d := patient
+		if name == "no ready message" {
+			d = noReady
+		}
 		ws := d.upgrade(query)
 		i, hello, err := tunnel.Initiate(host, port, true)
 		if err != nil {
