@@ -122,6 +122,9 @@ func (e *extraction) reserve(root string, sum Sum) (err error) {
 func (e *extraction) resolve() error { return e.pass(e.ctx, trace.ArchiveResolve, e.member) }
 
 // members places one member after another.
+//
+// FS-13: in the archive's order, because a later member may replace or link an
+// earlier one.
 func (e *extraction) members() error {
 	for {
 		m, err := e.scan.Next()
