@@ -71,7 +71,7 @@ func TestTunnelGuestFails(t *testing.T) {
 	} {
 		ws, g := open(), <-conns
 		io.WriteString(g, "x") // relayed: from here on it is no failure to listen
-		if _, _, err := ws.Read(t.Context()); err != nil {
+		if _, _, err := ws.Read(patiently(t)); err != nil {
 			t.Fatal(err)
 		}
 		g.SetLinger(0)

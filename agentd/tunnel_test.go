@@ -87,6 +87,13 @@ func ending(t *testing.T, ws *websocket.Conn) (data []byte, code websocket.Statu
 	}
 }
 
+// patiently returns a context that ends a wait which only a broken daemon makes.
+func patiently(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func send(t *testing.T, ws *websocket.Conn, kind websocket.MessageType, b []byte) {
 	t.Helper()
 	if err := ws.Write(t.Context(), kind, b); err != nil {
@@ -134,7 +141,7 @@ func (d *daemon) verified(host tunnel.Keys, port uint16, offer bool) (*websocket
 		d.t.Fatal(err)
 	}
 	send(d.t, ws, websocket.MessageBinary, hello)
-	_, reply, err := ws.Read(d.t.Context())
+	_, reply, err := ws.Read(patiently(d.t))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -304,7 +311,7 @@ func TestTunnelReady(t *testing.T) {
 			t.Fatal(err)
 		}
 		send(t, ws, websocket.MessageBinary, hello)
-		_, reply, err := ws.Read(t.Context())
+		_, reply, err := ws.Read(patiently(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +347,7 @@ func TestTunnelOrder(t *testing.T) {
 	ws, s := d.verified(host, port, true)
 	g := <-conns
 	io.WriteString(g, "hi")
-	_, sealed, err := ws.Read(t.Context())
+	_, sealed, err := ws.Read(patiently(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +355,7 @@ func TestTunnelOrder(t *testing.T) {
 		t.Fatalf("%q, %v", data, err)
 	}
 	g.Close()
-	_, sealed, err = ws.Read(t.Context())
+	_, sealed, err = ws.Read(patiently(t))
 	if err != nil {
 		t.Fatal(err)
 	}
