@@ -186,3 +186,14 @@ func (c *Config) resolveStep(s *State) {
 		c.applyMode(s)
 	}
 }
+
+// FirstUnsafe returns the position of the first member that the lexical rules
+// refuse, which is the one that a refusal names; 0 where there is none.
+func FirstUnsafe(s State) int {
+	for i, m := range s.Archive[:s.Members()] {
+		if !safe(m) {
+			return i
+		}
+	}
+	return 0
+}
