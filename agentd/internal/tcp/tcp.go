@@ -142,6 +142,7 @@ func (t *one) run(ctx context.Context) *outcome {
 		}
 	}
 	if t.Port == 0 {
+		// TUNNEL-4: the system would take 0 for any port.
 		return refuse(api.TunnelBadPort, "cannot dial port 0")
 	}
 	guest, o := t.dial(ctx)
@@ -151,7 +152,8 @@ func (t *one) run(ctx context.Context) *outcome {
 	return t.relay(ctx, guest)
 }
 
-// dial connects to the guest port: loopback only, no name to resolve.
+// dial connects to the guest port. TUNNEL-3: loopback only and no name to
+// resolve, since a tunnel leads into this VM and is no way to others.
 func (t *one) dial(ctx context.Context) (*net.TCPConn, *outcome) {
 	if !t.pass(ctx, trace.TunnelDial) {
 		return nil, gone()
