@@ -87,6 +87,13 @@ func ending(t *testing.T, ws *websocket.Conn) (data []byte, code websocket.Statu
 	}
 }
 
+// patiently returns a context that ends a wait which only a broken daemon makes.
+func patiently(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func send(t *testing.T, ws *websocket.Conn, kind websocket.MessageType, b []byte) {
 	t.Helper()
 	if err := ws.Write(t.Context(), kind, b); err != nil {
@@ -134,7 +141,7 @@ func (d *daemon) verified(host tunnel.Keys, port uint16, offer bool) (*websocket
 		d.t.Fatal(err)
 	}
 	send(d.t, ws, websocket.MessageBinary, hello)
-	_, reply, err := ws.Read(d.t.Context())
+	_, reply, err := ws.Read(patiently(d.t))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -279,13 +286,12 @@ func TestTunnelReady(t *testing.T) {
 		t.Attr("requirement", id)
 	}
 	rec := &recorder{}
-	d, host := verifiable(t, func(c *agentd.Config) {
-		c.Recorder = rec
-		c.Limits.TunnelHelloTimeout, c.Limits.TunnelReadyTimeout = 50*time.Millisecond, 50*time.Millisecond
-	})
+	patient, host := verifiable(t, func(c *agentd.Config) { c.Recorder = rec })
+	noHello, _ := verifiable(t, func(c *agentd.Config) { c.Recorder, c.Limits.TunnelHelloTimeout = rec, 20*time.Millisecond })
+	noReady, _ := verifiable(t, func(c *agentd.Config) { c.Recorder, c.Limits.TunnelReadyTimeout = rec, 20*time.Millisecond })
 	port, conns := guestPort(t)
 	query := fmt.Sprintf("port=%d&identity=true", port)
-	if _, code, reason := ending(t, d.upgrade(query)); code != api.TunnelIdentityRefused || !strings.Contains(reason, "handshake") {
+	if _, code, reason := ending(t, noHello.upgrade(query)); code != api.TunnelIdentityRefused || !strings.Contains(reason, "handshake") {
 		t.Errorf("no handshake message: %d %q", code, reason)
 	}
 	for name, make := range map[string]func(s *tunnel.Session) []byte{
@@ -295,13 +301,17 @@ func TestTunnelReady(t *testing.T) {
 		"a forged one":     func(s *tunnel.Session) []byte { b, _ := s.SealReady(nil); b[3] ^= 1; return b },
 		"the second first": func(s *tunnel.Session) []byte { s.Seal(nil, []byte("x")); b, _ := s.Seal(nil, []byte("y")); return b },
 	} {
+		d := patient
+		if name == "no ready message" {
+			d = noReady
+		}
 		ws := d.upgrade(query)
 		i, hello, err := tunnel.Initiate(host, port, true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		send(t, ws, websocket.MessageBinary, hello)
-		_, reply, err := ws.Read(t.Context())
+		_, reply, err := ws.Read(patiently(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +347,7 @@ func TestTunnelOrder(t *testing.T) {
 	ws, s := d.verified(host, port, true)
 	g := <-conns
 	io.WriteString(g, "hi")
-	_, sealed, err := ws.Read(t.Context())
+	_, sealed, err := ws.Read(patiently(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +355,7 @@ func TestTunnelOrder(t *testing.T) {
 		t.Fatalf("%q, %v", data, err)
 	}
 	g.Close()
-	_, sealed, err = ws.Read(t.Context())
+	_, sealed, err = ws.Read(patiently(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ type Tunnel struct {
 
 	mu      sync.Mutex
 	outcome TunnelOutcome
+	ending  bool // Close decides how it ended, whatever the pump sees meanwhile
 	closed  bool // by Close
 	local   chan struct{}
 	detach  func() bool
@@ -62,7 +63,8 @@ func newTunnel(s *Session, ws *websocket.Conn, port uint16) *Tunnel {
 	}
 }
 
-// start runs the pump. It reports false when the session was closed.
+// start runs the pump. TUNNEL-14: it belongs to the session, so that no tunnel
+// outlives it. It reports false when the session was closed.
 func (t *Tunnel) start() bool {
 	if !t.owner.goCall(t.pump) {
 		return false
@@ -81,12 +83,30 @@ func (t *Tunnel) start() bool {
 func (t *Tunnel) finish(o TunnelOutcome) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.outcome.End != TunnelOpen {
+	if t.outcome.End != TunnelOpen || t.ending {
 		return false
 	}
 	t.outcome = o
 	close(t.ended)
 	return true
+}
+
+// beginEnd makes this side the first to end. It reports false when the far end
+// was. After it the far end's answer, which may overtake what Close has left to
+// do, no longer decides.
+func (t *Tunnel) beginEnd() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ending = t.outcome.End == TunnelOpen
+	return t.ending
+}
+
+// settle sets the outcome after beginEnd.
+func (t *Tunnel) settle(o TunnelOutcome) {
+	t.mu.Lock()
+	t.ending = false
+	t.mu.Unlock()
+	t.finish(o)
 }
 
 // Outcome says how the tunnel ended, with End TunnelOpen while it has not.
@@ -304,7 +324,7 @@ func (t *Tunnel) end() error {
 		t.ws.CloseNow()
 		return fmt.Errorf("cannot close the tunnel: %w", ctx.Err())
 	}
-	if t.Outcome().End != TunnelOpen {
+	if !t.beginEnd() {
 		t.ws.CloseNow() // the far end was first, or there is nobody to say it to
 		return nil
 	}
@@ -315,11 +335,13 @@ func (t *Tunnel) end() error {
 			err = t.ws.Write(ctx, websocket.MessageBinary, record)
 		}
 		if err != nil {
+			err = tunnelFailed("cannot end the tunnel's stream", err)
+			t.settle(TunnelOutcome{End: TunnelFailed, Err: err})
 			t.ws.CloseNow()
-			return tunnelFailed("cannot end the tunnel's stream", err)
+			return err
 		}
 	}
-	t.finish(TunnelOutcome{End: TunnelClosed})
+	t.settle(TunnelOutcome{End: TunnelClosed})
 	t.ws.Close(websocket.StatusNoStatusRcvd, "")
 	return nil
 }

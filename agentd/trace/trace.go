@@ -81,7 +81,7 @@ const (
 	ArchiveMember  Action = "ArchiveMember"  // a member's turn begins; no parent of it is resolved yet
 	ArchiveResolve Action = "ArchiveResolve" // one parent component that is not held yet is resolved below its parent's handle
 	ArchivePlace   Action = "ArchivePlace"   // the parent is held; the last component is about to be made below it
-	ArchiveReserve Action = "ArchiveReserve" // free space is held against the reserve during extraction
+	ArchiveReserve Action = "ArchiveReserve" // free space is held against the reserve for all that the members declare
 	ArchiveMode    Action = "ArchiveMode"    // a folder gets its deferred mode, by handle
 	ArchiveWalk    Action = "ArchiveWalk"    // a member of a download is about to be opened
 )

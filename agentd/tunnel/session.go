@@ -85,6 +85,7 @@ func (s *Session) Open(dst, record []byte) (data []byte, end bool, err error) {
 		return dst, false, ErrRecord
 	}
 	if len(record) == Overhead {
+		// TUNNEL-7: an empty record is never data, so it can only be the end.
 		s.receiveEnded = true
 		return out, true, nil
 	}

@@ -121,7 +121,7 @@ func PublicKey(private [KeySize]byte) ([KeySize]byte, error) {
 // order. The slice is fresh.
 func Prologue(port uint16) []byte {
 	b := []byte("microvms-tunnel\x00" + Pattern + "\x00" + api.ProtocolVersion + "\x00" + api.PathTunnel + "\x00")
-	// BIND-21: the port is bound, so that a handshake that was made for one
+	// TUNNEL-6, BIND-21: the port is bound, so that a handshake that was made for one
 	// guest port opens no other.
 	return binary.BigEndian.AppendUint16(b, port)
 }

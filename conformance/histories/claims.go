@@ -3,6 +3,10 @@ package histories
 // claims counts, for each requirement, the operations of a judged history that showed it: the case of the rule was
 // met, and the answer was one that the sequential specification allows there.
 func (h *History) claims(count map[string]int64) {
+	if h.Scope == ByPath {
+		h.fileClaims(count)
+		return
+	}
 	seen := newClaimer(h)
 	for i := range h.Operations {
 		o := &h.Operations[i]

@@ -60,7 +60,8 @@ const (
 type entry struct {
 	*Operation
 	half   half
-	number uint8 // of hooks and kills, to tie the halves together
+	number uint8  // of hooks, kills and writes, to tie the halves together
+	path   string // of scope ByPath: the file that the entry is about
 }
 
 // entries gives the operations as porcupine has them. An open read is left out: it changed nothing and nobody knows
@@ -73,7 +74,7 @@ func entries(ops []*Operation) []porcupine.Operation {
 		if end < 0 {
 			end = math.MaxInt64
 		}
-		out = append(out, porcupine.Operation{ClientId: o.Client, Input: entry{o, h, uint8(number)}, Call: o.Call, Output: o.Answer, Return: end})
+		out = append(out, porcupine.Operation{ClientId: o.Client, Input: entry{o, h, uint8(number), ""}, Call: o.Call, Output: o.Answer, Return: end})
 	}
 	hooks, kills, healths := 0, 0, 0
 	for _, o := range ops {
@@ -109,6 +110,9 @@ func entries(ops []*Operation) []porcupine.Operation {
 // object is (Herlihy and Wing 1990, theorem 1), so entries on different objects are judged apart. An exec is an object
 // of its own once bootstrap has finished; the hook log always is.
 func (h *History) parts() []part {
+	if h.Scope == ByPath {
+		return h.fileParts()
+	}
 	byPart := map[string][]*Operation{}
 	for i := range h.Operations {
 		o := &h.Operations[i]
@@ -163,6 +167,11 @@ func childOf(ops []*Operation) Child {
 
 // Judge decides a history: it is linearizable when each of its partitions is. The text says which partition is not.
 func Judge(h *History) (Verdict, string) {
+	if h.Scope == ByPath {
+		if text := refusedFile(h.pointers()); text != "" {
+			return NotLinearizable, text
+		}
+	}
 	worst := Linearizable
 	text := ""
 	for _, p := range h.parts() {

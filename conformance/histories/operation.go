@@ -36,7 +36,7 @@ const (
 // Effectful reports whether an operation of this kind may change the daemon.
 func (k Kind) Effectful() bool {
 	switch k {
-	case Hook, Start, Ack, Kill, Stdin:
+	case Hook, Start, Ack, Kill, Stdin, Put, TarUp:
 		return true
 	}
 	return false
@@ -90,6 +90,10 @@ type Operation struct {
 	Take   uint64 `json:"take,omitempty"` // a stream is read until this many bytes or the exit event
 	Cut    Cut    `json:"cut,omitempty"`
 
+	Root  string          `json:"root,omitempty"`  // the folder that the files of a history lie in
+	Path  string          `json:"path,omitempty"`  // below Root
+	Files map[string]Fill `json:"files,omitempty"` // what a put or an upload writes, by path
+
 	Call   int64   `json:"call"`   // nanoseconds from the history's start
 	Return int64   `json:"return"` // -1: the client never learned that it returned
 	Answer *Answer `json:"answer,omitempty"`
@@ -119,6 +123,9 @@ type Answer struct {
 	Execs        int      `json:"execs,omitempty"`
 	Hooks        int      `json:"hooks,omitempty"`
 	IDs          []string `json:"ids,omitempty"`
+
+	Files  map[string]Fill `json:"files,omitempty"`  // what a read found, by path
+	Broken bool            `json:"broken,omitempty"` // the body ended early and the connection with it: nobody takes that for a file
 }
 
 // Label is the operation in a drawing: "start x1 → 200".
@@ -127,6 +134,9 @@ func (o *Operation) Label() string {
 	b.WriteString(string(o.Kind))
 	if o.Exec != "" {
 		b.WriteString(" " + o.Exec)
+	}
+	if o.Path != "" {
+		b.WriteString(" " + o.Path)
 	}
 	if o.Kind == Hook {
 		fmt.Fprintf(&b, " %s/env%d", o.Token, o.Env)

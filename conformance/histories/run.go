@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type Config struct {
 	PerDaemon int    // of scope ByExec: histories on one daemon, one after another
 	Start     Starter
 	FailDir   string // where failing histories are saved
+	Root      string // of scope ByPath: an empty folder that the daemon sees under this absolute name; each history makes one in it
 
 	// Token, when set, is the token that is installed on a daemon of scope ByExec already: it is not bootstrapped again,
 	// and its ring is not known.
@@ -36,8 +38,9 @@ const Ring = 2 * Unit
 func Run(ctx context.Context, c Config) (*Result, error) {
 	start := time.Now()
 	r := &Result{Name: string(c.Scope), Requirements: map[string]int64{}, Failures: []string{}}
-	if c.Scope == ByExec {
-		r.Name = "by-exec"
+	r.Name = strings.ReplaceAll(r.Name, " ", "-")
+	if c.Scope == ByPath && !strings.HasPrefix(c.Root, "/") {
+		return r, fmt.Errorf("cannot use the root %q for histories of files: give an absolute path", c.Root)
 	}
 	var (
 		mu   sync.Mutex
@@ -46,7 +49,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		bad  error
 	)
 	batch := 1
-	if c.Scope == ByExec {
+	if c.Scope != Whole {
 		batch = max(c.PerDaemon, 1)
 	}
 	for range c.Workers {
@@ -107,7 +110,7 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 	switch {
 	case c.Token != "":
 		party.bearers, party.launch = map[string]string{HarnessToken: c.Token}, "1"
-	case c.Scope == ByExec:
+	case c.Scope != Whole:
 		if err := bootstrapped(ctx, addr); err != nil {
 			return err
 		}
@@ -115,11 +118,19 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 	for n := from; n < to; n++ {
 		seed := c.Seed + n
 		rng := rand.New(rand.NewPCG(seed, uint64(len(c.Scope))))
-		name := fmt.Sprintf("%s-%d", map[Scope]string{Whole: "whole", ByExec: "by-exec"}[c.Scope], seed)
-		p := whole(rng)
-		if c.Scope == ByExec {
+		name := fmt.Sprintf("%s-%d", strings.ReplaceAll(string(c.Scope), " ", "-"), seed)
+		var p plan
+		switch c.Scope {
+		case ByExec:
 			p = byExec(rng, fmt.Sprintf("h%d", seed))
 			p.ring, p.greet = ring, "env1"
+		case ByPath:
+			p = byPath(rng, fmt.Sprintf("%s/h%d", c.Root, seed))
+			if err := party.emptyFolder(ctx, addr, p.clients[0][0].Root); err != nil {
+				return err
+			}
+		default:
+			p = whole(rng)
 		}
 		h, err := record(ctx, p, party, addr, name, seed)
 		if err != nil {

@@ -56,6 +56,9 @@ type reply struct {
 // errCut is returned for an answer that the client did not read.
 var errCut = errors.New("the request was cut")
 
+// errShort is returned for an answer that ended early, and the connection with it.
+var errShort = errors.New("the answer ended early")
+
 // send performs one request. With a cut other than NoCut it returns errCut.
 func (w *wire) send(ctx context.Context, method, path, token string, body []byte, cut Cut) (*reply, error) {
 	// A kept connection may be closed by the daemon between two requests (5 s without a request). A request that may
@@ -121,12 +124,15 @@ func (w *wire) read(method, path string) (*reply, error) {
 	}
 	resp, err := http.ReadResponse(w.in, &http.Request{Method: method})
 	if err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.Join(errShort, err)
+		}
 		return nil, fmt.Errorf("cannot read the answer to %s %s: %w", method, path, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the body of the answer to %s %s: %w", method, path, err)
+		return nil, fmt.Errorf("cannot read the body of the answer to %s %s: %w", method, path, errors.Join(errShort, err))
 	}
 	if resp.Close {
 		w.close()

@@ -31,6 +31,9 @@ type Target struct {
 	// at. The slice is the caller's to keep.
 	Log   func() []byte
 	Knobs Knobs
+	// Identity is what the daemon was launched with; nil: verified tunnels are
+	// not played.
+	Identity *Identity
 }
 
 // Knobs are what the daemon was configured with and how much is asked of it. A

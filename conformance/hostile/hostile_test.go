@@ -84,14 +84,18 @@ func daemon(t *testing.T, o process.Options, command string) Target {
 			t.Errorf("the daemon did not end well: %v", err)
 		}
 	})
-	install(t, d.URL())
-	return Target{URL: d.URL(), Token: token, PID: d.PID(), Log: log.Bytes, Knobs: testKnobs}
+	id := install(t, d.URL())
+	return Target{URL: d.URL(), Token: token, PID: d.PID(), Log: log.Bytes, Knobs: testKnobs, Identity: id}
 }
 
-// install installs the token.
-func install(t *testing.T, url string) {
+// install installs the token and an identity, which it returns.
+func install(t *testing.T, url string) *Identity {
 	t.Helper()
-	body := fmt.Sprintf(`{"runHookPayload":%q}`, fmt.Sprintf(`{"agent_token":%q}`, token))
+	id, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"runHookPayload":%q}`, fmt.Sprintf(`{"agent_token":%q,"identity_seed":%q,"identity_host_public_key":%q}`, token, id.Seed, id.HostPublic))
 	resp, err := http.Post(url+api.HookPrefix+"/run", api.MediaJSON, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +105,7 @@ func install(t *testing.T, url string) {
 		t.Fatalf("the bootstrap answered %d", resp.StatusCode)
 	}
 	http.DefaultClient.CloseIdleConnections()
+	return id
 }
 
 // TestHostile plays every row, each against a process of its own, so that what
@@ -188,7 +193,7 @@ func TestRowsAreWhole(t *testing.T) {
 			names[c.Name] = true
 		}
 	}
-	for _, id := range strings.Fields("H1 H2 H3 H5 H6 H7 H8 H10 H11 H12 H13 H14 E1 E2 E3 E4 E6 E7 E8 E10 E11 E12 T1 T2 T4 T6 T7 T8 T10 T11 T13 T14 T15 T16 T17 T18 T19") {
+	for _, id := range strings.Fields("W1 W3 W9 W10 W11 W12 H1 H2 H3 H5 H6 H7 H8 H10 H11 H12 H13 H14 E1 E2 E3 E4 E6 E7 E8 E10 E11 E12 T1 T2 T4 T6 T7 T8 T10 T11 T13 T14 T15 T16 T17 T18 T19") {
 		if !seen[id] {
 			t.Errorf("row %s is missing", id)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Rows returns the catalogue: every row of the hostile input facts, parts HTTP,
-// Exec and Tar upload, that needs no tunnel, and A1, which is this project's own.
+// Exec, Tar upload and tunnel, and A1, which is this project's own.
 // The slice and its rows are fresh.
 func Rows() []Row {
 	return slices.Concat(
@@ -17,6 +17,7 @@ func Rows() []Row {
 		[]Row{memberNames(), linkThenThrough(), longTargets(), memberTypes(), memberModes(), sameNames()},
 		[]Row{contradictions(), hugeHeaders(), badNumbers(), cutArchives(), trailers(), bombs()},
 		[]Row{oddNames(), fullDisk(), targets()},
+		[]Row{brokenFrames(), oddFrames(), destinations(), halves(), tamperedTunnels(), cutEnds()},
 	)
 }
 

@@ -76,7 +76,7 @@ type result struct {
 // pass.
 func (d *gatedDriver) hold(p trace.Point) bool {
 	switch p.Action {
-	case trace.HookReceive, trace.HookDecide, trace.HookAnswer, trace.ControlAuthorize, trace.ControlServe, trace.ControlAnswer:
+	case trace.HookReceive, trace.HookDecide, trace.HookHandlerStart, trace.HookHandlerEnd, trace.HookAnswer, trace.ControlAuthorize, trace.ControlServe, trace.ControlAnswer:
 	default:
 		return false
 	}
@@ -159,6 +159,9 @@ func (d *gatedDriver) proceed(ctx context.Context, r *inFlight, next ...trace.Ac
 // answer that nobody waits for is awaited from the recorder.
 func (d *gatedDriver) finish(ctx context.Context, r *inFlight, want bootstrap.Outcome) error {
 	point := r.parked.Point
+	if point.Action != trace.HookAnswer && point.Action != trace.ControlAnswer {
+		return fmt.Errorf("the request stands before %s, the model answers it", point.Action)
+	}
 	r.parked.Release()
 	defer r.cut()
 	if !r.gone {
@@ -215,7 +218,7 @@ func (d *gatedDriver) hookReceive(ctx context.Context, t Transition[bootstrap.St
 		return err
 	}
 	d.hooks[slot] = r
-	return d.proceed(ctx, r, trace.HookDecide, trace.HookAnswer)
+	return d.proceed(ctx, r, trace.HookDecide, trace.HookHandlerStart, trace.HookAnswer)
 }
 
 func (d *gatedDriver) hookDecide(ctx context.Context, _ Transition[bootstrap.State], slot uint8) error {
@@ -223,7 +226,7 @@ func (d *gatedDriver) hookDecide(ctx context.Context, _ Transition[bootstrap.Sta
 	if r.parked.Point.Action == trace.HookAnswer {
 		return nil // refused by its shape: nothing to decide
 	}
-	return d.proceed(ctx, r, trace.HookAnswer)
+	return d.proceed(ctx, r, trace.HookHandlerStart, trace.HookAnswer)
 }
 
 func (d *gatedDriver) hookAnswer(ctx context.Context, t Transition[bootstrap.State], slot uint8) error {

@@ -50,6 +50,14 @@ func TestBootstrapInterleaved(t *testing.T) {
 	}
 }
 
+// TestBootstrapHandlers replays every interleaving of hooks whose handlers are
+// real processes, each of which ends when the driver says so or hangs until the
+// end of its budget.
+func TestBootstrapHandlers(t *testing.T) {
+	claim(t, "HOOK-13", "HOOK-14", "HOOK-15", "HOOK-16", "HOOK-20", "HOOK-22", "HOOK-23")
+	judge(t, BootstrapHandlers(bootstrap.ReplayHandlers(), inProcess()))
+}
+
 // TestBootstrapBinary replays whole requests, one at a time, on the daemon's
 // binary.
 func TestBootstrapBinary(t *testing.T) {

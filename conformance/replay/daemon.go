@@ -26,6 +26,8 @@ type Options struct {
 	Hold func(p trace.Point) bool
 	// LogSize asks for a hook log of this many entries.
 	LogSize int
+	// HandlerDir asks for the hook handlers in this directory; empty means none.
+	HandlerDir string
 }
 
 // Starter starts a fresh daemon.

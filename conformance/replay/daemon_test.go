@@ -25,7 +25,7 @@ func inProcess() Starter {
 		d := &Daemon{Recorder: NewRecorder(), Clock: NewClock(epoch), LogSize: o.LogSize}
 		config := agentd.Config{
 			Version: "replay", Log: slog.New(slog.DiscardHandler), Clock: d.Clock, Recorder: d.Recorder,
-			Environ: []string{"PATH=/usr/bin:/bin", "AGENTD_SECRET=never-seen"},
+			Environ: []string{"PATH=/usr/bin:/bin", "AGENTD_SECRET=never-seen"}, HandlerDir: o.HandlerDir,
 			// A parked request takes as long as the machine is slow, so that no socket deadline may end a connection meanwhile.
 			Limits: agentd.Limits{HookLogEntries: o.LogSize, HeaderTimeout: time.Hour},
 		}

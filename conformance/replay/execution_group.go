@@ -247,6 +247,9 @@ func (d *groupSystem) groupBody(id uint8, kind execution.Kind) (string, error) {
 	if kind&execution.ReapGroup != 0 {
 		more["reap_group_on_exit"] = true
 	}
+	if kind&execution.PowersOff != 0 {
+		more["poweroff_on_exit"] = true
+	}
 	if kind&execution.Timed != 0 {
 		more["timeout_sec"] = SpanDeadline.Seconds()
 		if d.daemon.Real {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 
 	"microvms/agentd/api"
 	"microvms/agentd/trace"
@@ -22,6 +23,7 @@ import (
 //	ExecRefuse  let it go from ExecSpawn and from ExecRefuse, and compare every answer that depends on it
 //	ExecKill    POST the kill and wait until it stands before GroupTerm
 //	LeaderReap, GroupTerm, ExecExit  let it go
+//	PowerOff    scan until the daemon stands before it, and let it go
 //	GroupGone   let it go from GroupTerm where it stands there, scan, let it go, and compare the kill's answer
 func ExecGroupGated(c execution.GroupConfig, start ExecStarter) Spec[execution.GroupState] {
 	return Spec[execution.GroupState]{
@@ -40,7 +42,7 @@ func ExecGroupGated(c execution.GroupConfig, start ExecStarter) Spec[execution.G
 // holdsDaemon selects the daemon's own steps.
 func holdsDaemon(p trace.Point) bool {
 	switch p.Action {
-	case trace.ExecSpawn, trace.ExecRefuse, trace.LeaderReap, trace.GroupTerm, trace.GroupGone, trace.ExecExit:
+	case trace.ExecSpawn, trace.ExecRefuse, trace.LeaderReap, trace.GroupTerm, trace.GroupGone, trace.ExecExit, trace.PowerOff:
 		return true
 	}
 	return false
@@ -77,6 +79,7 @@ var gatedGroupTable = map[uint16]gatedGroupOperation{
 	execution.ExecExit:   letGo(trace.ExecExit),
 	execution.GroupTerm:  (*gatedGroupDriver).groupTerm,
 	execution.GroupGone:  (*gatedGroupDriver).groupGone,
+	execution.PowerOff:   (*gatedGroupDriver).powerOff,
 }
 
 // release waits until the exec's daemon step stands at its point and lets it go.
@@ -216,6 +219,27 @@ func (d *gatedGroupDriver) groupGone(ctx context.Context, t Transition[execution
 		return err
 	}
 	return d.killed(ctx, id, execution.GroupAnswer(t.From, t.Action))
+}
+
+// powerOff lets the daemon look at the group until it has seen that nobody is
+// left, and then power off.
+func (d *gatedGroupDriver) powerOff(ctx context.Context, _ Transition[execution.GroupState], id uint8, mark uint64) error {
+	scan, stop := context.WithCancel(ctx)
+	defer stop()
+	go d.daemon.Timers.Keep(scan, SpanScan)
+	if err := d.release(ctx, trace.PowerOff, id); err != nil {
+		return err
+	}
+	if _, err := d.await(ctx, mark, []wanted{{action: string(trace.PowerOff), exec: execID(id)}}); err != nil {
+		return err
+	}
+	for !d.daemon.PoweredOff() { // it was recorded right before the call
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("the machine is not powered off: %w", err)
+		}
+		runtime.Gosched()
+	}
+	return nil
 }
 
 // Observe reads the state back.

@@ -26,7 +26,7 @@ func (d *groupSystem) observe(ctx context.Context) (Observation, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := Observation{field("busy", h.Busy), field("execs", h.Execs)}
+	o := Observation{field("busy", h.Busy), field("execs", h.Execs), field("off", d.daemon.PoweredOff != nil && d.daemon.PoweredOff())}
 	var procs api.ProcsResponse
 	if _, err := d.get(ctx, api.PathProcs, &procs); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (d *groupSystem) aliveWords(id uint8) string {
 // projectGroup is what must be observed of a state.
 func projectGroup(s execution.GroupState, ids int) Observation {
 	v := execution.View(s)
-	o := Observation{field("busy", v.Busy), field("execs", v.Execs)}
+	o := Observation{field("busy", v.Busy), field("execs", v.Execs), field("off", s.Off)}
 	for id := range uint8(ids) {
 		x, name := v.Exec[id], execID(id)+" "
 		phase, result, procs := "unknown_exec", "none", "none"

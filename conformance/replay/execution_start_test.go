@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,10 @@ func execInProcess() ExecStarter {
 				StreamBufferBytes: o.Ring, MaxOutputBytes: o.Head,
 			},
 		}
+		var off atomic.Bool
+		d.PoweredOff = off.Load
+		config.MayPowerOff = func() bool { return true }
+		config.PowerOff = func() error { off.Store(true); return nil }
 		if o.Hold != nil {
 			d.Gate = NewGate(o.Hold)
 			config.Gate = d.Gate

@@ -36,6 +36,8 @@ type ExecDaemon struct {
 	// instead of firing it. Deadline is then the timeout_sec of timed starts.
 	Real     bool
 	Deadline time.Duration
+	// PoweredOff says whether the daemon has powered its machine off; nil where it cannot.
+	PoweredOff func() bool
 }
 
 // ExecStarter starts a fresh daemon whose timers have the spans below.

@@ -65,6 +65,14 @@ func TestExecGated(t *testing.T) {
 	judge(t, ExecGroupGated(groupReplay(t, "group-replay-gate"), execInProcess()))
 }
 
+// TestExecPowerOff replays the end of an exec that powers the machine off, with
+// the daemon's power-off replaced by a mark.
+func TestExecPowerOff(t *testing.T) {
+	claim(t, "EXEC-37", "POWER-2")
+	t.Parallel()
+	judge(t, ExecGroupGated(groupReplay(t, "group-replay-poweroff"), execInProcess()))
+}
+
 func outputReplay(t *testing.T, name string) execution.OutputConfig {
 	t.Helper()
 	for _, c := range execution.OutputReplays() {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"microvms/agentd/api"
 	"microvms/model/bootstrap"
@@ -193,13 +194,9 @@ func TestReplayNoticesAnOpenGate(t *testing.T) {
 // request, which no proxy can plant.
 func TestReplayNoticesDeviations(t *testing.T) {
 	t.Attr("requirement", "CONF-3")
-	handlers := "this daemon runs no workload handlers yet"
 	subset := "the deviation only takes transitions away, so what is left of the model is right"
 	unseen := map[bootstrap.Deviation]string{
-		bootstrap.HandlerOnReplay: handlers, bootstrap.HandlerOnConflict: handlers, bootstrap.HandlerForDropped: handlers,
-		bootstrap.HandlerTwice: handlers, bootstrap.HandlersConcurrent: handlers, bootstrap.AnswerBeforeHandler: handlers,
-		bootstrap.TokenInHandlerEnv: handlers,
-		bootstrap.VanishedHoldsLock: subset, bootstrap.ConflictNeverAnswered: subset,
+		bootstrap.VanishedHoldsLock: subset, bootstrap.ConflictNeverAnswered: subset, bootstrap.HandlerUnbounded: subset,
 	}
 	for _, d := range bootstrap.Deviations() {
 		if unseen[d] != "" {
@@ -207,7 +204,15 @@ func TestReplayNoticesDeviations(t *testing.T) {
 		}
 		t.Run(d.Name(), func(t *testing.T) {
 			c := bootstrap.ReplayHooks()
-			if d.Controls() {
+			switch {
+			case d.Handlers():
+				c = bootstrap.ReplayHandlers()
+				c.Deviation = d
+				s := BootstrapHandlers(c, inProcess())
+				s.StepTimeout = 2 * time.Second // a handler that the model starts and the daemon does not is waited for
+				mustFail(t, s, "")
+				return
+			case d.Controls():
 				c = bootstrap.ReplayControls()
 			}
 			c.Deviation = d

@@ -81,6 +81,9 @@ func (d Deviation) Controls() bool {
 	return d >= ControlOpenBeforeBootstrap && d <= StartRetriedAfresh || d == TokenInChildEnv || d == WaitsForBootstrap
 }
 
+// Handlers reports whether the deviation is in the running of handlers, so that it shows only where an image brings some.
+func (d Deviation) Handlers() bool { return d >= HandlerOnReplay && d <= DeadlineHidden }
+
 // Name returns the deviation's name in reports: a word of small letters.
 func (d Deviation) Name() string { return deviationTexts[d].name }
 

@@ -216,6 +216,12 @@ func (s *State) setLogEntry(i int, h Hook) {
 	s.Log[i/2] = s.Log[i/2]&^(15<<shift) | uint8(h)<<shift
 }
 
+// Saw returns what the request's handler sees while it runs: its launch
+// environment, and whether the token is beside it.
+func (h HookRequest) Saw() (env Env, token bool) {
+	return Env(h.Sees &^ tokenBit), h.Sees&tokenBit != 0
+}
+
 // Registered returns the number of exec ids in the registry.
 func (s *State) Registered() int {
 	n := 0

@@ -4,10 +4,12 @@ package catalog
 
 import (
 	"microvms/model"
+	"microvms/model/admission"
 	"microvms/model/bench"
 	"microvms/model/bootstrap"
 	"microvms/model/execstart"
 	"microvms/model/execution"
+	"microvms/model/transfer"
 	"microvms/model/tunnel"
 )
 
@@ -18,6 +20,8 @@ func All() []model.Suite {
 		execution.Suite(),
 		execstart.Suite(),
 		tunnel.Suite(),
+		transfer.Suite(),
+		admission.Suite(),
 		bench.Suite(),
 	}
 }

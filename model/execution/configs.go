@@ -37,6 +37,7 @@ var groupSentences = map[string]string{
 	"group-replay-binary-member": "one id with a member that outlives its leader, closes the pipe or escapes",
 	"group-replay-clock":         "one id with every timer, a member that ignores SIGTERM, and a group reap",
 	"group-replay-deadline":      "one id with a deadline, and processes that ignore SIGTERM, close their pipes, or end by themselves in the grace",
+	"group-replay-poweroff":      "one id whose end powers the machine off, with a member that outlives the leader or leaves the group, and kills",
 	"group-replay-gate":          "one id with every daemon step held until it is let go: overlapping starts, spawn, reaping, signals, exit",
 }
 
@@ -71,6 +72,7 @@ func GroupReplays() []GroupConfig {
 			MemberIgnores: true, Escapes: true, Time: true, Settled: true},
 		{Name: "group-replay-deadline", IDs: 1, MaxLives: 1, Kinds: []Kind{Timed, ReapGroup | Timed}, Members: true, Closes: true,
 			MemberIgnores: true, LeaderIgnores: true, Time: true, Settled: true},
+		{Name: "group-replay-poweroff", IDs: 1, MaxLives: 1, Kinds: []Kind{PowersOff}, Kills: true, Members: true, Escapes: true},
 		{Name: "group-replay-gate", IDs: 1, MaxLives: 1, Kinds: []Kind{Plain, Unspawned}, ConcurrentStarts: true, Kills: true, Members: true},
 	}
 }
@@ -89,6 +91,7 @@ var groupDeviationName = [groupDeviations]string{
 	PollReleases: "poll-releases", UnknownKilled: "unknown-killed", SignalAsCode: "signal-as-code",
 	ResultAfterAck: "result-after-ack", DeadlineMarksOnly: "deadline-marks-only", SharedGroup: "shared-group",
 	SignalTree: "signal-tree", StartsDeadlock: "starts-deadlock", PowerOffEarly: "power-off-early",
+	PowerOffAtExit: "power-off-at-exit",
 }
 
 // OutputConfigs returns every configuration of the output model.

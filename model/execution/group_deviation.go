@@ -44,6 +44,7 @@ const (
 	SignalTree                          // the descendants are signalled, in the group or not
 	StartsDeadlock                      // overlapping starts wait for each other
 	PowerOffEarly                       // the machine goes down before the result is stored
+	PowerOffAtExit                      // the machine goes down while a member lives
 	groupDeviations
 )
 
@@ -85,4 +86,5 @@ var groupDeviationText = [groupDeviations]string{
 	SignalTree:           "an escalation signals the leader's descendants, whatever group they are in",
 	StartsDeadlock:       "two overlapping starts wait for each other",
 	PowerOffEarly:        "the machine is powered off before the result is stored",
+	PowerOffAtExit:       "the machine is powered off while a member of the group lives",
 }

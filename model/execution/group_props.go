@@ -201,6 +201,11 @@ func (g group) resultProperties() []groupProperty {
 		props = append(props, rule("the result is stored before the power-off", "the machine is powered off", []uint16{PowerOff},
 			func(Exec, model.Action, Exec) bool { return true },
 			func(from Exec, _ model.Action, _ Exec) bool { return from.Phase >= Exited }, "EXEC-37")...)
+		props = append(props, rule("the group has ended before the power-off", "the machine is powered off after a group with a member", []uint16{PowerOff},
+			func(from Exec, _ model.Action, _ Exec) bool { return from.Member != NoMember },
+			func(from Exec, _ model.Action, _ Exec) bool {
+				return from.Leader != LeaderAlive && from.Member != InGroup
+			}, "POWER-2")...)
 	}
 	return props
 }

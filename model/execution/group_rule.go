@@ -310,10 +310,14 @@ func (g group) exit(e *Exec) {
 	}
 }
 
-// mayPowerOff reports whether the machine may go down: the result is stored.
+// mayPowerOff reports whether the machine may go down: the result is stored, and
+// nobody is left in the group. Who escaped from it is not waited for.
 func (g group) mayPowerOff(e Exec) bool {
-	if g.c.Deviation == PowerOffEarly {
+	switch g.c.Deviation {
+	case PowerOffEarly:
 		return e.Reaped
+	case PowerOffAtExit:
+		return e.Phase >= Exited
 	}
-	return e.Phase >= Exited
+	return e.Phase >= Exited && e.Member != InGroup
 }

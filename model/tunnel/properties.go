@@ -126,6 +126,11 @@ func (c *Config) witnesses() []model.Property[State] {
 		model.Sometimes("a cut upload resets the guest", func(s State) bool { return s.Far.Guest == Reset }, "AGENTD-20"),
 		model.Sometimes("a tampered frame fails the client", func(s State) bool { return s.Client.End == Failed && s.Client.Session != noSession }, "BIND-24"),
 	}
+	if c.Ready {
+		ps = append(ps, model.Sometimes("a far end that proves nothing is not believed", func(s State) bool {
+			return s.Client.End == Failed && s.Client.Session == noSession && s.Far.Established
+		}, "BIND-21"))
+	}
 	switch {
 	case c.OldDaemon:
 		return append(ps[1:2:2], ps[4])

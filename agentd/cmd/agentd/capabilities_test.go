@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -110,7 +112,10 @@ func TestCapabilitiesRefused(t *testing.T) {
 	needsRoot(t)
 	program := build(t)
 	run := func(value string, before func() error) (string, error) {
-		cmd := exec.Command(program, "--listen", "127.0.0.1")
+		// A command that serves although it must not is ended here.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, "--listen", "127.0.0.1")
 		cmd.Env = []string{"AGENTD_PORT=0", "AGENTD_REPAIR_IDENTITY=false", "AGENTD_DROP_EXEC_CAPABILITIES=" + value}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		var out bytes.Buffer

@@ -52,7 +52,7 @@ func readFile(path string, limit int64, flags int) ([]byte, os.FileInfo, error) 
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case !info.Mode().IsRegular():
+	case !info.Mode().IsRegular(): // ACCOUNT-10: whatever the workload put there, the start goes on
 		return nil, nil, errors.New("it is not a regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -63,7 +63,8 @@ func readFile(path string, limit int64, flags int) ([]byte, os.FileInfo, error) 
 }
 
 // users reads the passwd file once, for one request. A file that cannot be
-// read is an empty one.
+// read is an empty one. ACCOUNT-2: nothing is kept, because the rows may change
+// before the next request.
 func (a *Accounts) users() []User { return rows(a.PasswdPath, ParseUser) }
 
 func (a *Accounts) groups() []Group { return rows(a.GroupPath, ParseGroup) }

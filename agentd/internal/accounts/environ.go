@@ -15,6 +15,7 @@ func Snapshot(environ []string) map[string]string {
 	image := map[string]string{}
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
+		// AGENTD-12: left out by name, because the daemon's settings are no child's.
 		if !ok || name == "" || strings.HasPrefix(name, "AGENTD_") || !utf8.ValidString(entry) {
 			continue
 		}

@@ -59,7 +59,7 @@ func (a *Accounts) Resolve(user, group *api.NameOrID, d Default) (Principal, *ap
 		p = a.numeric(user.ID)
 	}
 	if bad != nil || group == nil {
-		return p, bad
+		return p, bad // ACCOUNT-11: a user that fails is answered before the group is looked at
 	}
 	gid, bad := a.group(group)
 	if bad != nil {
@@ -87,7 +87,7 @@ func (a *Accounts) named(name string) (Principal, *api.Error) {
 		return row.principal(), nil
 	}
 	if uid, ok := digits(name); ok {
-		return a.numeric(uid), nil
+		return a.numeric(uid), nil // ACCOUNT-6: as the integer would be
 	}
 	// AGENTD-8: refused, since any other user would be one that nobody named.
 	return Principal{}, &api.Error{Code: api.UnknownUser, Detail: fmt.Sprintf("user %s is neither a name in the passwd file nor a number of 32 bits", quote(name))}

@@ -17,6 +17,7 @@ import (
 // wins. The error names the shell; the empty name is the caller's to refuse.
 func FindShell(name string, child, image map[string]string) (string, *api.Error) {
 	if strings.Contains(name, "/") {
+		// ACCOUNT-9: a relative path would be the working directory's to choose.
 		if filepath.IsAbs(name) && executableFile(name) {
 			return name, nil
 		}

@@ -99,7 +99,7 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	p := &place{t: t, base: t.TempDir()}
+	p := &place{t: t, base: memoryDir(t)}
 	p.dir = filepath.Join(p.base, "root")
 	canary := filepath.Join(p.base, "canary")
 	for _, path := range []string{p.dir, filepath.Join(canary, "sub")} {
@@ -123,6 +123,25 @@ func (p *place) intact() {
 	if got != want {
 		p.t.Errorf("beside the root: %s, want %s", got, want)
 	}
+	if info, err := os.Stat(filepath.Join(p.base, "canary", "sub")); err != nil || info.Mode().Perm() != 0o755 {
+		p.t.Errorf("the mode of a folder beside the root: %v, %v", info.Mode(), err)
+	}
+}
+
+// memoryDir is a folder that ends with the test, in memory where the machine has
+// such a filesystem: generated cases make tens of thousands of entries.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "archive-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // limits are wide enough for every test that is not about them.

@@ -235,12 +235,12 @@ func TestDifferentialWithTarfile(t *testing.T) {
 	t.Attr("requirement", "FS-23")
 	py := startPython(t)
 	agreed, refused, known := 0, 0, map[string]int{}
-	for n := range uint64(512) {
+	for n := range uint64(320) {
 		members := generated(rand.New(rand.NewPCG(11, n)))
 		p := newPlace(t)
 		archive := whole(members...)
 		theirs := filepath.Join(p.base, "root", "theirs")
-		file := filepath.Join(t.TempDir(), "a.tar")
+		file := filepath.Join(p.base, "root", "a.tar")
 		if err := os.WriteFile(file, archive, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestDifferentialWithTarfile(t *testing.T) {
 		}
 	}
 	t.Logf("both accept the same tree: %d, both refuse: %d, known differences: %v", agreed, refused, known)
-	if agreed < 100 || refused < 50 {
+	if agreed < 80 || refused < 50 {
 		t.Errorf("%d agreed and %d were refused by both: too few to say anything", agreed, refused)
 	}
 }

@@ -100,7 +100,7 @@ func Extract(ctx context.Context, spool io.ReaderAt, size int64, root string, o 
 		return err
 	}
 	e.record(trace.ArchiveRoot, 0)
-	e.tree = tree{root: fd, openat2: o.Openat2, resolve: e.resolve}
+	e.tree = tree{root: fd, openat2: o.Openat2, resolve: e.resolve, resolved: e.resolved}
 	defer e.tree.close()
 	if err := e.members(); err != nil {
 		return err
@@ -121,7 +121,14 @@ func (e *extraction) reserve(root string, sum Sum) (err error) {
 // resolve is called before each component that is not held.
 func (e *extraction) resolve() error { return e.pass(e.ctx, trace.ArchiveResolve, e.member) }
 
+func (e *extraction) resolved(entered bool) {
+	e.record(trace.ArchiveResolve, e.member, trace.Attr{Key: "entered", Value: entered})
+}
+
 // members places one member after another.
+//
+// FS-13: in the archive's order, because a later member may replace or link an
+// earlier one.
 func (e *extraction) members() error {
 	for {
 		m, err := e.scan.Next()

@@ -33,6 +33,7 @@ func Judge(r io.ReaderAt, size int64, limits Limits) (Sum, error) {
 		if err := agree(second, m); err != nil {
 			return sum, about(m.Name, err)
 		}
+		// FS-25: above the cap and not at it, because the caps are inclusive.
 		if sum.Members++; sum.Members > limits.Members {
 			return sum, &Refusal{Kind: TooMuch, Reason: "archive holds more members than max_tar_members"}
 		}

@@ -38,8 +38,9 @@ func Pack(ctx context.Context, path string, spool *os.File, o Options) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	p := &packing{Options: o, ctx: ctx, tree: tree{root: root, openat2: o.Openat2, resolve: ctx.Err}}
+	p := &packing{Options: o, ctx: ctx, tree: tree{root: root, openat2: o.Openat2, resolve: ctx.Err, resolved: func(bool) {}}}
 	defer p.tree.close()
+	// FS-14: twice, because a tree that is refused must cost no disk.
 	if err := p.walk(p.measure); err != nil {
 		return 0, err
 	}

@@ -55,7 +55,7 @@ func TestNothingEscapes(t *testing.T) {
 	t.Attr("requirement", "FS-17")
 	t.Attr("requirement", "FS-23")
 	accepted, refused := 0, 0
-	for n := range uint64(512) {
+	for n := range uint64(300) {
 		r := rand.New(rand.NewPCG(31, n))
 		p := newPlace(t)
 		for range 3 {

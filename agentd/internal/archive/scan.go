@@ -103,7 +103,7 @@ func (s *Scanner) header() (block, error) {
 	return b, nil
 }
 
-// end wants the second block of zeros. Without an end an archive that was cut
+// end wants the second block of zeros (FS-26). Without an end an archive that was cut
 // between two members would pass for a whole one. What follows is not read.
 func (s *Scanner) end() error {
 	raw, err := s.src.bytes(s.off+blockSize, blockSize)

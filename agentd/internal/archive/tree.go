@@ -34,8 +34,10 @@ type tree struct {
 	root    int
 	openat2 Openat2
 	held    []folder
-	// resolve is called before a component is resolved that is not held.
-	resolve func() error
+	// resolve is called before a component is resolved that is not held, and
+	// resolved after it.
+	resolve  func() error
+	resolved func(entered bool)
 }
 
 // openRoot opens the root, and makes it when it is missing. The root is the
@@ -117,10 +119,11 @@ func (t *tree) folder(parts []string, create bool) (int, error) {
 }
 
 // step resolves one component below a handle.
-func (t *tree) step(at int, name string, create bool) (int, error) {
+func (t *tree) step(at int, name string, create bool) (fd int, err error) {
 	if err := t.resolve(); err != nil {
 		return -1, err
 	}
+	defer func() { t.resolved(err == nil) }()
 	for range maxRaces {
 		fd, err := t.open(at, name, unix.O_PATH)
 		if !create || !errors.Is(err, unix.ENOENT) {

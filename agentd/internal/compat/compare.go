@@ -44,7 +44,7 @@ func (c *comparison) route(was, is Route) {
 	c.input(name+": query", was.Query, is.Query)
 	c.input(name+": request", was.Request, is.Request)
 	if was.Body && !is.Body {
-		c.found(name, "the response lost its body")
+		c.found(name, "the response lost its body") // SCHEMA-8: an old client decodes it
 	} else {
 		c.output(name+": response", was.Response, is.Response)
 	}

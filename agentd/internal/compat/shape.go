@@ -65,6 +65,7 @@ func resolve(defs map[string]node, n node, within []string) (*Shape, error) {
 		if slices.Contains(within, n.Ref) {
 			return nil, fmt.Errorf("cannot judge %q: the definition contains itself", n.Ref)
 		}
+		// SCHEMA-12: the name ends here; only the shape is compared.
 		return resolve(defs, def, append(slices.Clip(within), n.Ref))
 	}
 	if branches := append(slices.Clip(n.AnyOf), n.OneOf...); len(branches) > 0 {

@@ -54,6 +54,7 @@ func Create(path string, mode uint32) (*Destination, error) {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
+	// FS-5: in place, so that other names and open handles of the file see it.
 	fd, err := retry(func() (int, error) {
 		return unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, mode&0o777)
 	})

@@ -47,6 +47,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	n, err := u.body.Read(p)
 	u.until -= int64(n)
+	// FS-27: by what arrives, because chunks declare nothing.
 	if u.left -= int64(n); u.left < 0 {
 		u.body.closing = true
 		return 0, errBodyTooLarge
@@ -66,6 +67,8 @@ func (u *upload) Read(p []byte) (int, error) {
 }
 
 // Buffers in which bodies and files are copied.
+//
+// FS-8: what is in one of them is all that is in memory of a body.
 const copyBytes = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBytes); return &b }}

@@ -43,6 +43,7 @@ func (s *Server) fileGet(a *answer, r *request) {
 	defer src.Close()
 	defer src.Until(r.Context())()
 	a.Header().Set("Content-Type", api.MediaBytes)
+	// FS-1: without bounds the bytes go out untouched, counted or not.
 	if window.Whole() {
 		s.sendWhole(a, r, src.File, src.Size)
 		return
@@ -53,6 +54,7 @@ func (s *Server) fileGet(a *answer, r *request) {
 	}
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
+	// FS-3: cut out while it is read, because a file of any size has lines.
 	if err := files.CopyLines(a, src, window, *buf); err != nil {
 		panic(http.ErrAbortHandler) // a body that lacks its end must not look complete
 	}
@@ -88,6 +90,8 @@ func (s *Server) sendWhole(a *answer, r *request, f *os.File, size int64) {
 
 // filePut serves PUT /v1/fs/file: query, mode, disk, parents, open, in this
 // order, before the first byte of the body is read.
+//
+// FS-7: a refused mode comes before the parents, because it must leave nothing.
 func (s *Server) filePut(a *answer, r *request) {
 	path, mode, err := parseWrite(r.URL.RawQuery)
 	if err != nil {

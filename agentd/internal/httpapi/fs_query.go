@@ -73,6 +73,8 @@ func parseRead(query string) (path string, w files.Window, err error) {
 	if w.Last, err = parseLine(got, "end_line", math.MaxUint64); err != nil {
 		return "", w, err
 	}
+	// FS-4: refused before the file is opened, so that a wrong range reads the
+	// same whatever is there.
 	switch {
 	case w.First == 0:
 		return "", w, errZeroLine

@@ -14,7 +14,7 @@ import (
 func (s *Server) health(a *answer, _ *request) {
 	registered, busy := s.config.Registry.Counts()
 	observed, dropped := s.config.Boot.Log()
-	keys := uint(len(s.config.ImageEnv))
+	keys := uint(len(s.config.ImageEnv)) // AGENTD-13: a count, since health is open to everyone
 	// ACCOUNT-8, HEALTH-10: an image user counts as one, because uploads must be
 	// handed to it just the same.
 	if s.config.DefaultUser.Configured() {

@@ -37,7 +37,8 @@ func (s *Server) tunnel(a *answer, r *request) {
 		detail = "a tunnel request has no body"
 	}
 	if detail != "" {
-		a.fail(api.MalformedRequest, detail) // TUNNEL-1
+		// TUNNEL-1: before the upgrade, where a refusal still has a status.
+		a.fail(api.MalformedRequest, detail)
 		return
 	}
 	if r.Method == http.MethodHead {
@@ -48,6 +49,7 @@ func (s *Server) tunnel(a *answer, r *request) {
 	if !s.beginTunnel() {
 		panic(http.ErrAbortHandler) // the daemon ends
 	}
+	// TUNNEL-11: waited for at shutdown; its slot is the connection's, which Serve closes.
 	defer s.tunnels.Done()
 	c := connOf(r.Request)
 	options := &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}

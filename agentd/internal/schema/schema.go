@@ -42,7 +42,10 @@ func (d *Definitions) Request(v any) Object { return d.of(reflect.TypeOf(v), tru
 func (d *Definitions) Response(v any) Object { return d.of(reflect.TypeOf(v), false) }
 
 // Marshal encodes a document compactly with sorted keys.
-func Marshal(doc Object) ([]byte, error) { return json.Marshal(doc, json.Deterministic(true)) }
+func Marshal(doc Object) ([]byte, error) {
+	// SCHEMA-3: sorted, because a map's own order changes from run to run.
+	return json.Marshal(doc, json.Deterministic(true))
+}
 
 // Indent encodes a document as it is committed: sorted keys, two spaces a level
 // and a final newline. compact is what Marshal returned.

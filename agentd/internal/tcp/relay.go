@@ -41,12 +41,14 @@ func (t *one) relay(ctx context.Context, guest *net.TCPConn) *outcome {
 	wg.Go(func() { r.ended(r.fromGuest(ctx)) })
 	callerDone := make(chan struct{})
 	go func() { defer close(callerDone); r.ended(r.fromCaller(ctx)) }()
-	end := <-r.first
+	end := <-r.first // TUNNEL-5: of either direction; there is no half-close
 	o := r.verdict(end)
 	if o.guest == "reset" {
 		r.guest.SetLinger(0)
 		r.guest.Close()
 	} else {
+		// TUNNEL-17: the guest reads everything that was sent to it, and then an end.
+		r.guest.SetLinger(-1)
 		r.guest.CloseWrite()
 		r.guest.SetReadDeadline(time.Now().Add(farewell))
 	}
@@ -76,6 +78,7 @@ func (r *relaying) verdict(e ending) *outcome {
 	o := &outcome{end: e, code: api.TunnelNormal, guest: "eof"}
 	switch e {
 	case endGuestFailed:
+		// TUNNEL-16: no end of stream, since the guest may have had more to say.
 		o.code, o.reason = api.TunnelRelayFailed, "reading from the guest failed"
 	case endCallerGone, endForged:
 		// TUNNEL-13: a frame that does not authenticate gets no answer, and a
@@ -213,7 +216,7 @@ func (r *relaying) toGuest(ctx context.Context, data []byte) ending {
 		data = data[n:]
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// A guest that does not read makes the caller wait, as over TCP. Once
+			// TUNNEL-15: a guest that does not read makes the caller wait, as over TCP. Once
 			// the caller has hung up nobody waits any more, and its close cannot be
 			// read past the bytes before it.
 			if r.over.Load() || r.caller.Gone() {

@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -141,6 +142,7 @@ func (t *one) run(ctx context.Context) *outcome {
 		}
 	}
 	if t.Port == 0 {
+		// TUNNEL-4: the system would take 0 for any port.
 		return refuse(api.TunnelBadPort, "cannot dial port 0")
 	}
 	guest, o := t.dial(ctx)
@@ -150,12 +152,18 @@ func (t *one) run(ctx context.Context) *outcome {
 	return t.relay(ctx, guest)
 }
 
-// dial connects to the guest port: loopback only, no name to resolve.
+// dial connects to the guest port. TUNNEL-3: loopback only and no name to
+// resolve, since a tunnel leads into this VM and is no way to others.
 func (t *one) dial(ctx context.Context) (*net.TCPConn, *outcome) {
 	if !t.pass(ctx, trace.TunnelDial) {
 		return nil, gone()
 	}
 	d := net.Dialer{Timeout: t.DialTimeout}
+	if t.session != nil && t.session.PeerOffersEnd() {
+		// AGENTD-20: a reset is what every close becomes until an end is proven,
+		// that of a dial which the daemon's own end overtakes included.
+		d.Control = func(_, _ string, raw syscall.RawConn) error { return closeResets(raw) }
+	}
 	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(t.Port))))
 	t.record(trace.TunnelDial, trace.Attr{Key: "listening", Value: err == nil})
 	var timeout net.Error
@@ -168,6 +176,15 @@ func (t *one) dial(ctx context.Context) (*net.TCPConn, *outcome) {
 		return nil, refuse(api.TunnelNoListener, "port %d did not accept within %v; its backlog may be full", t.Port, t.DialTimeout)
 	}
 	return nil, refuse(api.TunnelNoListener, "nothing is listening on port %d of the VM's loopback", t.Port)
+}
+
+// closeResets makes the close of a socket reset its connection.
+func closeResets(raw syscall.RawConn) error {
+	var set error
+	err := raw.Control(func(fd uintptr) {
+		set = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+	})
+	return errors.Join(err, set)
 }
 
 // gone is the end of a tunnel that has nobody left to tell.

@@ -125,11 +125,21 @@ func (c *cli) startHostile(ctx context.Context) (hostile.Target, func() error, e
 		_ = stop() // the first error is the one to tell
 		return t, nil, err
 	}
+	if t.Identity, err = hostile.NewIdentity(); err != nil {
+		_ = stop() // the first error is the one to tell
+		return t, nil, err
+	}
 	return t, stop, nil
 }
 
 func install(ctx context.Context, url string) error {
-	inner, err := json.Marshal(map[string]string{api.PayloadToken: ownToken})
+	id, err := hostile.NewIdentity()
+	if err != nil {
+		return fmt.Errorf("cannot make the identity of verified tunnels: %w", err)
+	}
+	inner, err := json.Marshal(map[string]string{
+		api.PayloadToken: ownToken, api.PayloadIdentitySeed: id.Seed, api.PayloadIdentityHostPublic: id.HostPublic,
+	})
 	if err != nil {
 		return fmt.Errorf("cannot encode the payload: %w", err)
 	}
