@@ -17,6 +17,10 @@ import (
 	"microvms/agentd/internal/strictjson"
 )
 
+// maxExecID bounds an execution id, in bytes. Percent-encoded to three times as
+// many it fits the bound on a request target, with room for the rest of a path.
+const maxExecID = 4096
+
 // namespace is the registry namespace of wire version 1.
 const namespace = "v1"
 
@@ -77,6 +81,10 @@ func (s *Server) failStart(a *answer, r *request, err error) {
 func wellFormed(req *api.StartRequest) (timeout time.Duration, bad *api.Error) {
 	if req.ExecID == "" {
 		return 0, malformed("exec_id is missing or empty")
+	}
+	if len(req.ExecID) > maxExecID {
+		// EXEC-42: what starts can be polled, acked and killed: every id fits a path.
+		return 0, malformed(fmt.Sprintf("exec_id has %d bytes, more than %d", len(req.ExecID), maxExecID))
 	}
 	if req.Command == nil {
 		return 0, malformed("command is missing")
@@ -144,10 +152,7 @@ func (s *Server) prepare(req *api.StartRequest, timeout time.Duration) (*executi
 	if req.Shell.IsNamed {
 		return nil, &api.Error{Code: api.UnknownShell, Detail: fmt.Sprintf("shell %q: shells by name are not resolved by this daemon; use true for /bin/sh", req.Shell.Name)}
 	}
-	env, bad := s.environment(req)
-	if bad != nil {
-		return nil, bad
-	}
+	env := s.environment(req)
 	if req.PowerOffOnExit {
 		// EXEC-11: refused before the spawn; a command that could not be
 		// followed by its power-off must not run.
@@ -190,12 +195,11 @@ func (s *Server) refuseNames(req *api.StartRequest) *api.Error {
 
 // environment layers a child's environment: image snapshot, account, launch,
 // request, and nothing else.
-func (s *Server) environment(req *api.StartRequest) (map[string]string, *api.Error) {
+func (s *Server) environment(req *api.StartRequest) map[string]string {
 	// SECRET-2: four layers, and the token is in none of them.
+	// HOOK-17: each of them can be part of an environment: the launch's was
+	// judged before it was installed, the request's with the form of its body.
 	layers := accounts.Layers{Launch: s.config.Boot.Env(), Request: req.Env}
-	if name, bad := accounts.BadEntry(layers.Launch); bad {
-		return nil, malformed(fmt.Sprintf("launch environment: the entry %q cannot be part of an environment", name))
-	}
 	if req.InheritImageEnv {
 		layers.Image = s.config.ImageEnv // EXEC-13: only when asked for
 	}
@@ -204,7 +208,7 @@ func (s *Server) environment(req *api.StartRequest) (map[string]string, *api.Err
 			layers.Identity = row.Identity()
 		}
 	}
-	return layers.Flatten(), nil
+	return layers.Flatten()
 }
 
 // credential returns whom the child runs as, nil for the daemon's own user. A
