@@ -2,12 +2,16 @@ package agentd_test
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"microvms/agentd"
+	"microvms/agentd/api"
 	"microvms/agentd/trace"
 )
 
@@ -29,7 +33,7 @@ func TestOldestSilentConnectionMakesRoom(t *testing.T) {
 	t.Attr("requirement", "XPORT-4")
 	t.Attr("requirement", "XPORT-5")
 	d := start(t, func(c *agentd.Config) {
-		c.Limits.MaxConnections, c.Limits.HeaderTimeout = 3, time.Hour
+		c.Limits.MaxConnections, c.Limits.EvictionGrace = 3, time.Millisecond
 	})
 	var slow [3]*peer
 	for i := range slow {
@@ -45,22 +49,110 @@ func TestOldestSilentConnectionMakesRoom(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionMakesRoomAfterSilentOnes checks who goes first: a
-// connection that never asked anything before one that is idle between
-// requests.
-func TestIdleConnectionMakesRoomAfterSilentOnes(t *testing.T) {
-	t.Attr("requirement", "XPORT-5")
-	d := start(t, func(c *agentd.Config) {
-		c.Limits.MaxConnections, c.Limits.HeaderTimeout = 2, time.Hour
+// TestRequestsOnTheirWayAreNotLost connects far more clients at once than there
+// are slots, most of which long streams hold. Every one of them is answered:
+// they queue, and none makes room for another.
+func TestRequestsOnTheirWayAreNotLost(t *testing.T) {
+	t.Attr("requirement", "XPORT-30")
+	d := booted(t, func(c *agentd.Config) {
+		c.Limits.MaxConnections, c.Limits.EvictionGrace = 4, time.Hour
 	})
-	idle := d.dial()
-	idle.alive()
-	silent := d.dial()
-	d.dial().alive()
-	if !silent.eof() {
-		t.Fatal("the silent connection lives on")
+	d.startExec("s", map[string]any{"stdin": true}, "cat")
+	d.http.CloseIdleConnections()
+	for range 3 {
+		p := d.dial()
+		p.send("GET /v1/exec/s/stream HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer " + token + "\r\n\r\n")
+		if _, err := p.br.Peek(1); err != nil {
+			t.Fatalf("stream: %v", err)
+		}
 	}
-	idle.alive()
+	const clients = 40
+	got := make(chan error, clients)
+	for range clients {
+		go func() {
+			c, err := net.Dial("tcp", d.addr)
+			if err != nil {
+				got <- err
+				return
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(failsafe))
+			io.WriteString(c, "GET /v1/health HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n")
+			answer, err := io.ReadAll(c)
+			if err == nil && !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+				err = fmt.Errorf("answer %.40q", answer)
+			}
+			got <- err
+		}()
+	}
+	for range clients {
+		if err := <-got; err != nil {
+			t.Errorf("a client that queues: %v", err)
+		}
+	}
+}
+
+// TestBusyConnectionIsAskedToEnd keeps the only slot busy with requests on one
+// connection while a newcomer waits: the answer announces the close, so that
+// neither is starved or cut.
+func TestBusyConnectionIsAskedToEnd(t *testing.T) {
+	t.Attr("requirement", "XPORT-32")
+	d := start(t, func(c *agentd.Config) {
+		c.Limits.MaxConnections, c.Limits.EvictionGrace = 1, time.Hour
+	})
+	busy := d.dial()
+	busy.alive()
+	newcomer := d.dial()
+	newcomer.send("GET /v1/health HTTP/1.1\r\nHost: d\r\n\r\n")
+	for closing := false; !closing; { // until the newcomer is seen to wait
+		busy.send("GET /v1/health HTTP/1.1\r\nHost: d\r\n\r\n")
+		r := busy.read("GET")
+		if closing = r.close; r.status != 200 {
+			t.Fatalf("the busy connection: %v", r)
+		}
+	}
+	if r := newcomer.read("GET"); r.status != 200 {
+		t.Errorf("the newcomer: %v", r)
+	}
+}
+
+// TestUnfinishedBodiesMakeRoom fills every slot with bodies that do not come
+// and answers that nobody reads. Newcomers are served long before any deadline
+// of theirs, and what was cut had no effect.
+func TestUnfinishedBodiesMakeRoom(t *testing.T) {
+	t.Attr("requirement", "XPORT-31")
+	const slots = 4
+	start := "POST /v1/exec/start HTTP/1.1\r\nHost: d\r\nContent-Type: application/json\r\n"
+	body := `{"exec_id":"cut","command":["true"]}`
+	for name, input := range map[string]string{
+		"hook bodies":       "POST " + hookAt + "run HTTP/1.1\r\nHost: d\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{",
+		"control bodies":    start + "Authorization: Bearer " + token + fmt.Sprintf("\r\nContent-Length: %d\r\n\r\n%s", len(body)+9, body),
+		"refused bodies":    start + "Authorization: Bearer wrong\r\nContent-Length: 90\r\n\r\n{",
+		"answers to nobody": strings.Repeat("GET /v1/schema HTTP/1.1\r\nHost: d\r\n\r\n", 3000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := booted(t, func(c *agentd.Config) {
+				l := &c.Limits
+				l.MaxConnections, l.EvictionGrace = slots, 5*time.Millisecond
+				l.HookBodyTimeout, l.BodyStallTimeout, l.DrainTimeout, l.WriteTimeout = time.Hour, time.Hour, time.Hour, time.Hour
+			})
+			d.http.CloseIdleConnections()
+			for range slots {
+				p := d.dial()
+				go p.send(input)
+			}
+			for range 2 * slots {
+				p := d.dial()
+				p.send("GET /v1/health HTTP/1.1\r\nHost: d\r\n\r\n")
+				if r := p.read("GET"); r.status != 200 {
+					t.Errorf("a newcomer: %v", r)
+				}
+			}
+			if r := d.get("/v1/exec/cut"); r.code() != api.UnknownExec {
+				t.Errorf("a start that made room: %v, want no effect", r)
+			}
+		})
+	}
 }
 
 // parker is a Gate that parks bearer requests until each is let go.
@@ -178,14 +270,23 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsWhatNeverEnds stops the daemon with a stream that waits: it
-// ends without an exit event once the grace has passed, and so does a request
-// that a gate holds.
+// TestShutdownCutsWhatNeverEnds stops the daemon with a stream that waits and a
+// request that a gate holds: both end once the grace has passed, the stream
+// without an exit event.
 func TestShutdownCutsWhatNeverEnds(t *testing.T) {
 	t.Attr("requirement", "XPORT-16")
 	t.Attr("requirement", "XPORT-28")
+	t.Attr("requirement", "PROG-14")
 	gate := newParker()
 	d := booted(t, func(c *agentd.Config) { c.Limits.ShutdownGrace, c.Gate = 20*time.Millisecond, gate })
+	go func() { close(<-gate.arrived); close(<-gate.arrived) }()
+	d.startExec("s", map[string]any{"stdin": true}, "cat")
+	stream := d.dial()
+	stream.send("GET /v1/exec/s/stream HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer " + token + "\r\n\r\n")
+	resp, err := http.ReadResponse(stream.br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := d.dial()
 	p.send(procsRequest)
 	<-gate.arrived
@@ -194,5 +295,8 @@ func TestShutdownCutsWhatNeverEnds(t *testing.T) {
 	}
 	if got := p.ended(); got != "" {
 		t.Errorf("the held request got %q, want a close", got)
+	}
+	if rest, err := io.ReadAll(resp.Body); err == nil || strings.Contains(string(rest), "exit") {
+		t.Errorf("the stream ended with %q (%v), want it cut without an exit event", rest, err)
 	}
 }

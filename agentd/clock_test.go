@@ -1,7 +1,9 @@
 package agentd_test
 
 import (
+	"context"
 	"sync"
+	"testing"
 	"time"
 
 	"microvms/agentd/trace"
@@ -57,6 +59,24 @@ func (c *clock) advance(d time.Duration) {
 		if !t.at.After(c.now) {
 			delete(c.timers, t)
 			go t.call()
+		}
+	}
+}
+
+// awaitArmed waits, at most for the failsafe, until a timer of this duration is
+// armed.
+func (c *clock) awaitArmed(t *testing.T, want time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), failsafe)
+	defer cancel()
+	for {
+		select {
+		case d := <-c.armed:
+			if d == want {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatalf("no timer of %v is armed", want)
 		}
 	}
 }

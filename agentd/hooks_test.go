@@ -57,7 +57,7 @@ func TestBootstrapIsOneShot(t *testing.T) {
 // words that name the key and never quote a value, and what is accepted.
 func TestBootstrapBodies(t *testing.T) {
 	t.Attr("requirement", "HOOK-24")
-	for _, id := range []string{"HOOK-5", "HOOK-6", "HOOK-7", "HOOK-8", "HOOK-10", "SECRET-4"} {
+	for _, id := range []string{"HOOK-5", "HOOK-6", "HOOK-7", "HOOK-8", "HOOK-10", "HOOK-26", "HOOK-27", "SECRET-4"} {
 		t.Attr("requirement", id)
 	}
 	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
@@ -84,7 +84,12 @@ func TestBootstrapBodies(t *testing.T) {
 		{"nested: not json", envelopeOf(secret), 400, "nested"},
 		{"nested: an array", envelopeOf(`["` + secret + `"]`), 400, "JSON object"},
 		{"nested: trailing bytes", envelopeOf(`{"agent_token":"t"} x`), 400, "JSON object"},
-		{"nested: duplicate key", envelopeOf(`{"agent_token":"t","agent_token":"t"}`), 400, "JSON object"},
+		{"nested: duplicate key", envelopeOf(`{"agent_token":"t","agent_token":"` + secret + `"}`), 400, `repeats the key "agent_token"`},
+		{"nested: duplicate variable", envelopeOf(`{"agent_token":"t","env":{"AB":"` + secret + `","AB":""}}`), 400, `repeats the key "AB"`},
+		{"env: empty name", envelopeOf(`{"agent_token":"t","env":{"":"` + secret + `"}}`), 400, `env: the entry ""`},
+		{"env: equals sign in a name", envelopeOf(`{"agent_token":"t","env":{"A=B":"` + secret + `"}}`), 400, `env: the entry "A=B"`},
+		{"env: NUL in a name", envelopeOf(`{"agent_token":"t","env":{"A\u0000":"` + secret + `"}}`), 400, `env: the entry "A\x00"`},
+		{"env: NUL in a value", envelopeOf(`{"agent_token":"t","env":{"A":"` + secret + `\u0000"},"identity_seed":5}`), 400, `env: the entry "A"`},
 		{"nested: lone surrogate", envelopeOf(`{"agent_token":"\udc00"}`), 400, "JSON object"},
 		{"token missing", envelopeOf(`{"env":5}`), 400, "agent_token"},
 		{"token in another case", envelopeOf(`{"Agent_Token":"t"}`), 400, "agent_token"},

@@ -16,7 +16,7 @@ import (
 // TestStartRefusals sends every form of start request that is refused before
 // the spawn. Nothing is registered by any of them.
 func TestStartRefusals(t *testing.T) {
-	for _, id := range []string{"EXEC-6", "EXEC-7", "EXEC-8", "AGENTD-8", "AGENTD-15", "ACCOUNT-9", "ACCOUNT-11", "EXEC-11", "EXEC-34", "EXEC-36", "XPORT-13", "XPORT-14"} {
+	for _, id := range []string{"EXEC-6", "EXEC-7", "EXEC-8", "AGENTD-8", "AGENTD-15", "ACCOUNT-9", "ACCOUNT-11", "EXEC-11", "EXEC-34", "EXEC-36", "EXEC-42", "XPORT-13", "XPORT-14"} {
 		t.Attr("requirement", id)
 	}
 	d := booted(t, nil)
@@ -26,6 +26,8 @@ func TestStartRefusals(t *testing.T) {
 		{"array", `[]`, "malformed_request"},
 		{"no id", `{"command":["true"]}`, "malformed_request"},
 		{"empty id", `{"exec_id":"","command":["true"]}`, "malformed_request"},
+		{"id of 4097 bytes", `{"exec_id":"` + strings.Repeat("i", 4097) + `","command":["true"]}`, "malformed_request"},
+		{"id of 300000 bytes", `{"exec_id":"` + strings.Repeat("é", 150000) + `","command":["true"]}`, "malformed_request"},
 		{"null id", `{"exec_id":null,"command":["true"]}`, "malformed_request"},
 		{"number id", `{"exec_id":1,"command":["true"]}`, "malformed_request"},
 		{"no command", `{"exec_id":"x"}`, "malformed_request"},
@@ -261,7 +263,7 @@ func TestOddIDs(t *testing.T) {
 	t.Attr("requirement", "EXEC-1")
 	t.Attr("requirement", "XPORT-23")
 	d := booted(t, nil)
-	for _, id := range []string{"../up", "a\nb", "UPPER", "upper", "ü", "a b", "%2F", "start", "x\x00y", strings.Repeat("i", 20000)} {
+	for _, id := range []string{"../up", "a\nb", "UPPER", "upper", "ü", "a b", "%2F", "start", "x\x00y", strings.Repeat("i", 4096), strings.Repeat("é", 2048)} {
 		d.startExec(id, nil, "true")
 		for _, segment := range []string{pathEscape(id), url.PathEscape(id)} {
 			if id == "start" && segment == id {
@@ -272,13 +274,32 @@ func TestOddIDs(t *testing.T) {
 			}
 		}
 	}
-	if h := d.health(); h.Execs != 10 {
-		t.Errorf("%d execs, want 10 different ones", h.Execs)
+	if h := d.health(); h.Execs != 11 {
+		t.Errorf("%d execs, want 11 different ones", h.Execs)
 	}
 	for line := range strings.Lines(d.log.String()) {
 		if len(line) > 2048 {
 			t.Errorf("log line of %d bytes", len(line))
 		}
+	}
+}
+
+// TestIDsThatAreNoText names executions in paths by bytes that are no UTF-8, on
+// every route: unknown, with the bytes replaced in the detail.
+func TestIDsThatAreNoText(t *testing.T) {
+	t.Attr("requirement", "XPORT-33")
+	t.Attr("requirement", "EXEC-30")
+	d := booted(t, nil)
+	for _, r := range []struct{ method, rest, body string }{
+		{"GET", "", ""}, {"GET", "/stream", ""}, {"POST", "/stdin", `{}`}, {"POST", "/ack", ""}, {"POST", "/kill", ""},
+	} {
+		got := d.call(r.method, "/v1/exec/a%ff%e2%82"+r.rest, r.body)
+		if got.status != 404 || got.body != `{"error":"unknown_exec","detail":"a`+"\uFFFD\uFFFD"+`"}` {
+			t.Errorf("%s %s: %v, want 404 with a lossy detail", r.method, r.rest, got)
+		}
+	}
+	if strings.Contains(d.log.String(), "panicked") {
+		t.Errorf("a handler panicked: %s", d.log)
 	}
 }
 

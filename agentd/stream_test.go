@@ -196,11 +196,7 @@ func TestKeepalive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		for d := range clock.armed {
-			if d == 15*time.Second {
-				break
-			}
-		}
+		clock.awaitArmed(t, 15*time.Second)
 		clock.advance(15 * time.Second)
 		got := make([]byte, 3)
 		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != ":\n\n" {

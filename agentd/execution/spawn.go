@@ -30,20 +30,32 @@ func spawn(w *Waits, c *Command, capture Capture) (*spawned, error) {
 		return nil, err
 	}
 	var s spawned
-	files, err := s.open(c, capture)
-	if err == nil {
-		s.proc, err = s.fork(w, c, files)
-	}
-	files.close()
-	if err != nil {
+	if err := s.create(w, c, capture); err != nil {
 		s.close()
+		var failed *SpawnError
+		if !errors.As(err, &failed) {
+			err = &SpawnError{Op: stage(c, err), Err: err}
+		}
 		return nil, err
 	}
 	return &s, nil
 }
 
-func (s *spawned) fork(w *Waits, c *Command, files childFiles) (*Process, error) {
-	proc, err := w.Start(c.Path, c.Args, &syscall.ProcAttr{
+// create makes the pipes and the process, and closes the child's ends.
+//
+// STDIN-11: no other process is created meanwhile. Between its fork and its
+// exec a process holds a copy of every descriptor: with the read end of this
+// child's stdin it would keep a pipe alive whose reader is dead, and bytes would
+// be accepted that nobody will ever read.
+func (s *spawned) create(w *Waits, c *Command, capture Capture) error {
+	w.creating.Lock()
+	defer w.creating.Unlock()
+	files, err := s.open(c, capture)
+	defer files.close()
+	if err != nil {
+		return err
+	}
+	s.proc, err = w.start(c.Path, c.Args, &syscall.ProcAttr{
 		Dir:   c.Dir,
 		Env:   c.Env,
 		Files: files.fds,
@@ -54,10 +66,7 @@ func (s *spawned) fork(w *Waits, c *Command, files childFiles) (*Process, error)
 		// it would miss the child.
 		Sys: &syscall.SysProcAttr{Setpgid: true, Credential: c.Credential},
 	})
-	if err != nil {
-		return nil, &SpawnError{Op: stage(c, err), Err: err}
-	}
-	return proc, nil
+	return err
 }
 
 // childFiles are the descriptors of the child by number, and which of them are

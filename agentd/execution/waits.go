@@ -21,9 +21,13 @@ type Waits struct {
 	// and for writing while an orphan is judged: a zombie that is not in own
 	// under the write lock is none of ours.
 	fork sync.RWMutex
-	mu   sync.Mutex
-	own  map[int]struct{} // children not collected yet
-	oom  *oomScore
+	// creating is held while a child's pipes are made, the child is created and
+	// its ends are closed here: see spawned.create. The runtime lets one fork
+	// run at a time anyway.
+	creating sync.Mutex
+	mu       sync.Mutex
+	own      map[int]struct{} // children not collected yet
+	oom      *oomScore
 
 	orphans *orphans // nil: not a reaper
 	noPidfd bool     // tests: as if the kernel had no pidfd
@@ -53,6 +57,13 @@ type Status struct {
 // Start creates a child. attr.Sys is not modified. No descriptor beyond
 // attr.Files reaches it.
 func (w *Waits) Start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
+	w.creating.Lock()
+	defer w.creating.Unlock()
+	return w.start(path, argv, attr)
+}
+
+// start is Start for those that hold creating.
+func (w *Waits) start(path string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
 	fd := -1
 	a := *attr
 	sys := syscall.SysProcAttr{}

@@ -208,13 +208,14 @@ func ids() Row {
 	return Row{
 		ID: "E4", Name: "exec ids that are empty, huge, climbing, multi-line, no UTF-8",
 		Expect:       "one rule; never a file name, never raw in the log",
-		Requirements: []string{"EXEC-1", "EXEC-2", "EXEC-7", "EXEC-30", "PROC-1", "XPORT-13"},
+		Requirements: []string{"EXEC-1", "EXEC-2", "EXEC-7", "EXEC-30", "EXEC-42", "PROC-1", "XPORT-13", "XPORT-33"},
 		Cases: []Case{
 			{Name: "empty", Do: badID(`""`)}, {Name: "absent", Do: func(ctx context.Context, p *probe) error {
 				return p.expect(ctx, "POST", api.PathExecStart, `{"command":["/bin/true"]}`, refused(api.MalformedRequest))
 			}},
 			{Name: "null", Do: badID("null")}, {Name: "a number", Do: badID("5")}, {Name: "a list", Do: badID(`["a"]`)},
 			{Name: "no UTF-8", Do: badID("\"\xff\xfe\"")}, {Name: "a lone surrogate", Do: badID(`"\udc00"`)},
+			{Name: "no UTF-8 in the path", Do: pathIsNoText},
 			{Name: "a key in another case", Do: func(ctx context.Context, p *probe) error {
 				return p.expect(ctx, "POST", api.PathExecStart, `{"Exec_ID":"a","command":["/bin/true"]}`, refused(api.MalformedRequest))
 			}},
@@ -222,11 +223,13 @@ func ids() Row {
 			works("lines", suffix("\n{\"level\":\"ERROR\"}\r\n")), works("escapes", suffix("\x1b[2J")), works("NUL", suffix("\x00")),
 			works("spaces", suffix("  ")), works("percent", suffix("%2f%00")), works("a question", suffix("?offset=1#x")),
 			works("another script", suffix("é-日本-\U0001F600")), works("decomposed", suffix("é")),
-			works("64 KiB less the rest", func(p *probe) string { return p.id() + strings.Repeat("x", 60000) }),
+			works("4,096 bytes", func(p *probe) string { return longID(p, 4096) }),
+			works("4,096 bytes that are percent-encoded", func(p *probe) string { return strings.ReplaceAll(longID(p, 4096), "x", " ") }),
+			{Name: "4,097 bytes", Do: hugeID(4097)}, {Name: "300,000 bytes", Do: hugeID(300000)},
 			{Name: "case variants differ", Do: idsDiffer("a", "A")},
 			{Name: "composed and decomposed differ", Do: idsDiffer("\u00e9", "e\u0301")},
 			{Name: "spaces differ", Do: idsDiffer("a", "a ")},
-			{Name: "1 MiB", Do: hugeID},
+			{Name: "1 MiB", Do: hugeID(1 << 20)},
 		},
 	}
 }
@@ -280,24 +283,30 @@ func idsDiffer(a, b string) func(context.Context, *probe) error {
 	}
 }
 
-// hugeID is longer than any path that a poll could name it by. It is started or
-// refused, and either way the daemon says nothing of it in full.
-func hugeID(ctx context.Context, p *probe) error {
-	id := p.id() + strings.Repeat("x", 1<<20)
-	r, err := p.call(ctx, "POST", api.PathExecStart, argv("/bin/true").body(id))
-	if err != nil {
-		return err
+// longID returns an id of n bytes.
+func longID(p *probe, n int) string {
+	id := p.id()
+	return id + strings.Repeat("x", n-len(id))
+}
+
+// hugeID is refused: what is started must have a path that names it.
+func hugeID(n int) func(context.Context, *probe) error {
+	return func(ctx context.Context, p *probe) error {
+		return p.expect(ctx, "POST", api.PathExecStart, argv("/bin/true").body(longID(p, n)), refused(api.MalformedRequest))
 	}
-	if r.status == 400 {
-		return refused(api.MalformedRequest).match(r)
+}
+
+// pathIsNoText names an execution, on each route, by bytes that are no UTF-8.
+func pathIsNoText(ctx context.Context, p *probe) error {
+	var errs []error
+	for _, r := range []struct{ method, rest, body string }{
+		{"GET", "", ""}, {"GET", "/stream", ""}, {"POST", "/stdin", "{}"}, {"POST", "/ack", ""}, {"POST", "/kill", ""},
+	} {
+		for _, id := range []string{"%ff", "a%e2%82", "%c0%af", "%ed%a0%80"} {
+			errs = append(errs, p.expect(ctx, r.method, "/v1/exec/"+id+r.rest, r.body, refused(api.UnknownExec)))
+		}
 	}
-	if err := is(200).match(r); err != nil {
-		return err
-	}
-	if _, err := p.group(ctx, id); err != nil {
-		return fmt.Errorf("an id of 1 MiB was taken: %.80w", err)
-	}
-	return p.expect(ctx, "GET", execPath(id, ""), "", is(414, 431))
+	return errors.Join(errs...)
 }
 
 // zeros is a command that writes n bytes as fast as its reader takes them.

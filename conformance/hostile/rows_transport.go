@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -16,12 +17,25 @@ import (
 func slowloris() Row {
 	return Row{
 		ID: "H2", Name: "500 connections that send headers, or bodies, or read answers, a byte at a time",
-		Expect:       "deadlines close them, the oldest without a header makes room, good requests are served meanwhile",
-		Requirements: []string{"XPORT-4", "XPORT-5", "XPORT-6", "XPORT-9"},
+		Expect:       "deadlines close them, the oldest that keep the daemon waiting make room, good requests are served meanwhile",
+		Requirements: []string{"XPORT-4", "XPORT-5", "XPORT-6", "XPORT-9", "XPORT-30", "XPORT-31"},
 		Cases: []Case{
 			{Name: "headers", Do: slowHeaders},
 			{Name: "hook bodies", Do: slowHookBodies},
+			{Name: "hook bodies in every slot", Do: everySlot("hook bodies", func(*probe) string {
+				return head("POST", api.HookPrefix+"/validate") + "Content-Length: 1000\r\n\r\n{"
+			})},
+			{Name: "start bodies in every slot", Do: everySlot("start bodies", func(p *probe) string {
+				return head("POST", api.PathExecStart) + bearer(p) + "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+			})},
+			{Name: "refused bodies in every slot", Do: everySlot("refused bodies", func(*probe) string {
+				return head("POST", api.PathExecStart) + "Authorization: Bearer x\r\nContent-Length: 1000\r\n\r\n{"
+			})},
 			{Name: "answers not read", Do: answersNotRead},
+			{Name: "open answers not read in every slot", Do: everySlot("unread answers", func(*probe) string {
+				return strings.Repeat(head("GET", api.PathSchema)+"\r\n", 500)
+			})},
+			{Name: "honest requests all at once", Do: honestBurst},
 		},
 	}
 }
@@ -134,6 +148,57 @@ func slowHookBodies(ctx context.Context, p *probe) error {
 		}
 	}
 	return nil
+}
+
+// everySlot holds on to more connections than are admitted, with requests that
+// keep the daemon waiting, and expects a good request to be answered all the
+// same. How long it took is noted; the bound is the case's.
+func everySlot(what string, input func(*probe) string) func(context.Context, *probe) error {
+	return func(ctx context.Context, p *probe) error {
+		text, n := input(p), p.Knobs.Connections+p.Knobs.Connections/8
+		var wg sync.WaitGroup
+		peers := make([]*peer, 0, n)
+		defer wg.Wait()
+		defer func() { closeAll(peers) }()
+		for range n {
+			c, err := p.dial(ctx)
+			if err != nil {
+				return err
+			}
+			peers = append(peers, c)
+			wg.Go(func() { _, _ = io.WriteString(c, text) }) // ends with the connection
+		}
+		return p.served(ctx, fmt.Sprintf("among %d connections with %s", n, what))
+	}
+}
+
+// honestBurst sends more good requests at once than there are slots, most of
+// which streams hold: all of them are answered, since they queue.
+func honestBurst(ctx context.Context, p *probe) error {
+	id := p.id()
+	if err := p.start(ctx, id, argv("/bin/cat").with("stdin", true)); err != nil {
+		return err
+	}
+	streams := make([]*peer, 0, p.Knobs.Connections)
+	defer func() { closeAll(streams) }()
+	for range p.Knobs.Connections - 1 {
+		c, err := p.dial(ctx)
+		if err != nil {
+			return err
+		}
+		streams = append(streams, c)
+		fmt.Fprintf(c, "%s%s\r\n", head("GET", execPath(id, "/stream")), bearer(p))
+		if _, err := c.br.Peek(1); err != nil {
+			return fmt.Errorf("no stream: %w", err)
+		}
+	}
+	errs := make([]error, 64)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = p.exchange(ctx, head("GET", api.PathHealth)+"Connection: close\r\n\r\n", is(200)) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // answersNotRead leaves the answers of half of the slots unread: long ones, in

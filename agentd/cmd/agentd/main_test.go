@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -195,6 +198,85 @@ func TestSignalsEndItCleanly(t *testing.T) {
 		d.want(200, "GET", "/v1/health", "", "")
 		if log := d.end(signal); !strings.Contains(log, `"msg":"stopped"`) {
 			t.Errorf("after %v: log %s", signal, log)
+		}
+	}
+}
+
+// TestChildrenOutliveTheDaemon ends the daemon with a command that waits for a
+// word: the command takes it afterwards and answers.
+func TestChildrenOutliveTheDaemon(t *testing.T) {
+	t.Attr("requirement", "PROG-13")
+	dir := t.TempDir()
+	var ends [2]*os.File
+	for i, name := range []string{"ask", "answer"} {
+		path := filepath.Join(dir, name)
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // both directions: neither side waits for the other
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := f.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		ends[i] = f
+	}
+	d := startDaemon(t, "command", nil)
+	d.want(200, "POST", hooks+"run", "", payload(`{"agent_token":"t"}`))
+	d.want(200, "POST", "/v1/exec/start", "t", `{"exec_id":"e","command":["read word < `+dir+`/ask; echo alive $word > `+dir+`/answer"],"shell":true}`)
+	d.end(syscall.SIGTERM)
+	if _, err := ends[0].WriteString("after\n"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len("alive after\n"))
+	if _, err := io.ReadFull(ends[1], got); err != nil || string(got) != "alive after\n" {
+		t.Errorf("the child says %q (%v): it did not outlive the daemon", got, err)
+	}
+}
+
+// TestUsageNamesEverySetting looks for every variable that the command reads in
+// its help.
+func TestUsageNamesEverySetting(t *testing.T) {
+	t.Attr("requirement", "PROG-15")
+	source, err := os.ReadFile("settings.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`"AGENTD_[A-Z_]+"`).FindAllString(string(source), -1)
+	if len(names) < 12 {
+		t.Fatalf("only %d settings are found: %v", len(names), names)
+	}
+	// Read by the reference, and without a meaning here.
+	names = append(names, `"AGENTD_HOOK_HANDLER_TIMEOUT_SECS"`, `"AGENTD_STREAM_CHANNEL_CAPACITY"`)
+	for _, name := range names {
+		if !strings.Contains(usage, "  "+strings.Trim(name, `"`)+" ") {
+			t.Errorf("the help does not list %s", name)
+		}
+	}
+}
+
+// TestListenHint checks that a failure to listen is told by its cause.
+func TestListenHint(t *testing.T) {
+	t.Attr("requirement", "PROG-12")
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for address, word := range map[string]string{
+		l.Addr().String(): "not in use",
+		"a..b:0":          "IPv4 address",
+		"[::1]:0":         "IPv4 address",
+		"203.0.113.1:0":   "no interface",
+	} {
+		_, err := net.Listen("tcp4", address)
+		if err == nil {
+			t.Fatalf("%s can be listened on", address)
+		}
+		if got := listenHint(err); !strings.Contains(got, word) {
+			t.Errorf("%v: %q, want %q in it", err, got, word)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"syscall"
 
 	"microvms/agentd"
 	"microvms/agentd/execution"
@@ -22,6 +23,7 @@ const (
 	exitUsage  = 2 // the command line or a setting that must not be guessed
 )
 
+// PROG-15: settings without effect included, so that nobody looks for one.
 const usage = `agentd serves the MicroVM wire protocol, version 1.
 
 Usage: agentd [--listen HOST] [--trace FILE] [--help | --version]
@@ -55,6 +57,12 @@ keeps its default, with a warning in the log.
                                   SYS_ADMIN, SYS_BOOT, SYS_MODULE, SYS_RAWIO,
                                   SYS_PTRACE, PERFMON or BPF (false); what is
                                   none of true, false, 1 and 0 refuses to start
+
+Accepted, and without effect in this version:
+
+  AGENTD_REPAIR_IDENTITY              identity repair at bootstrap: none runs
+  AGENTD_HOOK_HANDLER_TIMEOUT_SECS    time for a handler of the image: none runs
+  AGENTD_STREAM_CHANNEL_CAPACITY      events queued for a reader: none are queued
 
 Logs are JSON lines on stdout; the line with msg "listening" carries the
 address as addr. Example:
@@ -109,6 +117,24 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 	return exitClean // PROG-9: an end that was asked for is no failure
 }
 
+// listenHint says what to do about an address that cannot be had.
+func listenHint(err error) string {
+	// PROG-12: by the cause, since a wrong hint costs more than none.
+	var name *net.DNSError
+	var address *net.AddrError
+	switch {
+	case errors.As(err, &name), errors.As(err, &address):
+		return "give --listen an IPv4 address of this machine"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "set AGENTD_PORT to a port that is not in use, or to 0 for a free one"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "no interface of this machine has the address that --listen names"
+	case errors.Is(err, syscall.EACCES):
+		return "set AGENTD_PORT to a port that this user may use"
+	}
+	return "look at --listen and AGENTD_PORT"
+}
+
 // serve runs the daemon with its process prepared for it.
 func serve(ctx context.Context, set settings, host, tracePath string, log *slog.Logger, p process) error {
 	c := set.config
@@ -145,7 +171,7 @@ func serve(ctx context.Context, set settings, host, tracePath string, log *slog.
 	l, err := net.Listen("tcp4", net.JoinHostPort(host, strconv.Itoa(int(set.port))))
 	if err != nil {
 		d.Shutdown(ctx)
-		return fmt.Errorf("cannot listen: %w; is AGENTD_PORT in use?", err)
+		return fmt.Errorf("cannot listen: %w; %s", err, listenHint(err))
 	}
 	// PROG-10: with port 0 nothing else tells the port.
 	log.Info("listening", "addr", l.Addr().String(), "version", version)

@@ -2,12 +2,14 @@ package hooks
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"microvms/agentd/api"
+	"microvms/agentd/internal/accounts"
 	"microvms/agentd/internal/strictjson"
 )
 
@@ -51,7 +53,7 @@ func ParseEnvelope(body []byte) (string, bool) {
 // section 4.2.
 func ParsePayload(text string) (Payload, error) {
 	var raw struct{ token, env, seed, host jsontext.Value }
-	isObject := strictjson.Members([]byte(text), func(name string, value jsontext.Value) bool {
+	err := strictjson.Members([]byte(text), func(name string, value jsontext.Value) bool {
 		// HOOK-10: any other key is passed over, because a newer client must not be refused.
 		switch name {
 		case api.PayloadToken:
@@ -65,12 +67,16 @@ func ParsePayload(text string) (Payload, error) {
 		}
 		return true
 	})
-	if !isObject {
+	var repeated *strictjson.RepeatedKey
+	if errors.As(err, &repeated) {
+		// HOOK-27: by its name, since of two spellings nobody sees the second.
+		return Payload{}, fmt.Errorf("runHookPayload repeats the key %q", repeated.Key)
+	}
+	if err != nil {
 		// HOOK-6: the nesting is named, since forgetting it is the usual mistake.
 		return Payload{}, fmt.Errorf("runHookPayload is not a JSON object: it must be a string that holds one, nested inside the request's own JSON")
 	}
 	var p Payload
-	var err error
 	// HOOK-24: token, environment, identity, in this order.
 	if p.Token, err = parseToken(raw.token); err != nil {
 		return Payload{}, err
@@ -106,7 +112,7 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 	}
 	env := map[string]string{}
 	bad, found := "", false
-	strictjson.Members(raw, func(name string, value jsontext.Value) bool {
+	err := strictjson.Members(raw, func(name string, value jsontext.Value) bool {
 		s, ok := text(value)
 		if !ok {
 			bad, found = name, true
@@ -115,11 +121,26 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 		env[name] = s
 		return true
 	})
+	if err != nil {
+		return nil, fmt.Errorf("%s is not an object of strings", api.PayloadEnv)
+	}
 	if found {
 		// SECRET-4: the key and never the value: a refusal goes to whoever posted the hook.
-		return nil, fmt.Errorf("%s: the value of %q is not a string", api.PayloadEnv, bad)
+		return nil, fmt.Errorf("%s: the value of %q is not a string", api.PayloadEnv, short(bad))
+	}
+	if name, bad := accounts.BadEntry(env); bad {
+		// HOOK-26: here, and not at each start for ever after: nothing replaces an installed environment.
+		return nil, fmt.Errorf("%s: the entry %q has an empty name, an equals sign in its name or a NUL byte", api.PayloadEnv, short(name))
 	}
 	return env, nil
+}
+
+// short cuts a key, so that a refusal does not repeat a long one.
+func short(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
 }
 
 // parseIdentity accepts both keys or neither: one half proves nothing, and a

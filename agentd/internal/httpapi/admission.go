@@ -10,14 +10,16 @@ import (
 
 // admission is the listener that admits at most MaxConnections at once.
 //
-//	accepted ──▶ waiting for a header ──▶ serving ──▶ waiting for a header ─▶ …
-//	                  │ header deadline,     │ cut, refused, done
-//	                  │ evicted              │
-//	                  └──────▶ closed ◀──────┘
+//	accepted ──▶ awaiting a header ──▶ serving ◀──▶ awaiting a body, draining, sending
+//	                  ▲  │                │
+//	                  └──│────────────────┤ answered
+//	                     ▼                ▼
+//	                   closed ◀─────── lingering
 //
-// At the cap, the connection that has waited longest for its header is closed
-// for the newcomer; while all are serving, the newcomer waits. So slow senders
-// of headers cannot keep good requests out, and no request under way is cut.
+// At the cap a newcomer waits for a slot. Connections that have kept the daemon
+// waiting for longer than the grace make room for it, the oldest first; see
+// evict.go. So peers that are slow on purpose cannot keep good requests out, no
+// request under way is cut, and none that has arrived is lost.
 type admission struct {
 	net.Listener
 	limits  limits.Limits
@@ -29,6 +31,7 @@ type admission struct {
 	stopped bool
 	serial  uint64
 	changed chan struct{} // made by a newcomer that waits, closed when a slot or a victim may be there
+	asked   *conn         // asked to make room and has not answered yet
 	closed  chan struct{}
 	once    sync.Once
 }
@@ -59,54 +62,46 @@ func (a *admission) Accept() (net.Conn, error) {
 			a.serial++
 			c.serial = a.serial
 			a.conns[c] = struct{}{}
+			a.changed = nil
+			a.spareLocked()
 			c.waitHeaderLocked(time.Now())
 			a.mu.Unlock()
 			return c, nil
 		}
-		victim := a.oldestWaitingLocked()
 		changed := make(chan struct{})
-		if victim == nil {
-			a.changed = changed
-		} else {
-			victim.evicted = true
-			delete(a.conns, victim)
-		}
+		a.changed = changed
+		due := a.makeRoomLocked(time.Now())
 		a.mu.Unlock()
-		if victim != nil {
-			// XPORT-5: closed, not answered: it has not asked anything yet.
-			victim.Conn.Close()
-			a.debug("connection closed for a newcomer", "connections", a.limits.MaxConnections)
-			continue
-		}
-		select {
-		case <-changed:
-		case <-a.closed:
+		if !a.await(changed, due) {
 			nc.Close()
 			return nil, net.ErrClosed
 		}
 	}
 }
 
-// oldestWaitingLocked picks the connection to close for a newcomer: the one
-// without a complete header that has waited longest, those that never sent a
-// request before those that are idle between requests.
-func (a *admission) oldestWaitingLocked() *conn {
-	var oldest *conn
-	older := func(x, y *conn) bool {
-		if x.served != y.served {
-			return y.served
-		}
-		if !x.since.Equal(y.since) {
-			return x.since.Before(y.since)
-		}
-		return x.serial < y.serial
+// await waits until something changed or, with due not zero, for that long. It
+// reports false when the listener is closed.
+func (a *admission) await(changed <-chan struct{}, due time.Duration) bool {
+	var ripe <-chan time.Time
+	if due > 0 {
+		timer := time.NewTimer(due)
+		defer timer.Stop()
+		ripe = timer.C
 	}
-	for c := range a.conns {
-		if !c.serving && (oldest == nil || older(c, oldest)) {
-			oldest = c
-		}
+	select {
+	case <-changed:
+	case <-ripe:
+	case <-a.closed:
+		return false
 	}
-	return oldest
+	return true
+}
+
+// contended reports whether a newcomer waits for a slot.
+func (a *admission) contended() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed != nil
 }
 
 // notifyLocked wakes a newcomer that waits for a slot or a victim.
@@ -126,7 +121,7 @@ func (a *admission) Close() error {
 	defer a.mu.Unlock()
 	a.stopped = true
 	for c := range a.conns {
-		if !c.serving {
+		if c.phase == awaitingHeader {
 			c.evicted = true
 			c.Conn.Close()
 		}

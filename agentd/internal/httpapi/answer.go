@@ -37,6 +37,10 @@ func (a *answer) WriteHeader(status int) {
 		a.Header().Set("Connection", "close")
 		a.body.closing = true
 	}
+	if c := a.body.conn; c != nil && c.admission.contended() {
+		// XPORT-32: announced, so that a client that reuses the connection loses no request.
+		a.Header().Set("Connection", "close")
+	}
 	a.ResponseWriter.WriteHeader(status)
 }
 

@@ -54,9 +54,20 @@ func (b *body) remains() bool { return !b.eof }
 // read returns the whole body. It fails with errBodyTooLarge above limit bytes,
 // without reading when the declared length tells, and with errBodyTimeout when
 // the deadline passes: within, for the whole body, or stall, for each piece of
-// it. After an error the connection ends with the request.
+// it. After an error the connection ends with the request. On a connection that
+// makes room for a newcomer meanwhile it ends the request without an answer.
 func (b *body) read(limit int64, within, stall time.Duration) ([]byte, error) {
+	waits := awaitingHook
+	if stall > 0 {
+		waits = awaitingBody
+	}
+	// XPORT-31: only while it reads: once the body is here, the request has its effect.
+	leave := b.conn.enter(waits)
 	data, err := b.readAll(limit, within, stall)
+	leave()
+	if errors.Is(err, errEvicted) {
+		panic(http.ErrAbortHandler)
+	}
 	if err != nil {
 		b.closing = true
 		return nil, err
@@ -118,6 +129,7 @@ func (s *Server) settle(a *answer, r *http.Request) {
 		return
 	}
 	b.conn.SetReadDeadline(time.Now().Add(s.limits.DrainTimeout))
+	defer b.conn.enter(draining)()
 	// XPORT-7: bounded in time and in bytes, so that a refusal stays cheap.
 	n, _ := io.Copy(io.Discard, io.LimitReader(b, s.limits.MaxDrainBytes))
 	if b.eof && n < s.limits.MaxDrainBytes {

@@ -34,12 +34,14 @@ type conn struct {
 	serial    uint64
 
 	// Guarded by admission.mu.
-	serving  bool      // a complete header arrived and its answer is not finished
+	phase    phase
 	served   bool      // it has answered before
-	since    time.Time // when the wait for a header began
-	headerBy time.Time // deadline of that wait
+	since    time.Time // when the phase began
+	headerBy time.Time // deadline of a wait for a header
+	readBy   time.Time // the read deadline in force, but for a question to make room
 	released bool
 	evicted  bool // closed for a newcomer
+	open     bool // what it is answered with needed no credential
 
 	judged  bool        // the first byte was looked at; only the reading goroutine uses it
 	handler atomic.Bool // a handler owns the answer: net/http writes nothing of its own
@@ -54,8 +56,9 @@ type conn struct {
 
 // waitHeaderLocked begins a wait for a header. Callers hold admission.mu.
 func (c *conn) waitHeaderLocked(now time.Time) {
-	c.serving, c.since, c.headerBy = false, now, now.Add(c.admission.limits.HeaderTimeout)
-	c.Conn.SetReadDeadline(c.headerBy)
+	c.phase, c.since, c.open = awaitingHeader, now, true
+	c.headerBy = now.Add(c.admission.limits.HeaderTimeout)
+	c.setReadDeadlineLocked(c.headerBy)
 }
 
 // beginServing is called when a complete header has arrived. It reports false
@@ -68,8 +71,9 @@ func (c *conn) beginServing() bool {
 	if c.evicted {
 		return false
 	}
-	c.serving, c.served = true, true
-	c.Conn.SetReadDeadline(time.Time{})
+	c.answeredLocked()
+	c.phase, c.served = serving, true
+	c.setReadDeadlineLocked(time.Time{})
 	return true
 }
 
@@ -87,16 +91,42 @@ func (c *conn) beginWaiting() {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
-	if !c.serving && (t.IsZero() || t.After(c.headerBy)) {
+	if c.phase == awaitingHeader && (t.IsZero() || t.After(c.headerBy)) {
 		t = c.headerBy
 	}
+	return c.setReadDeadlineLocked(t)
+}
+
+// setReadDeadlineLocked sets the deadline, or keeps it for later while the
+// connection is asked to make room. Callers hold admission.mu.
+func (c *conn) setReadDeadlineLocked(t time.Time) error {
+	c.readBy = t
+	if c.admission.asked == c {
+		return nil
+	}
 	return c.Conn.SetReadDeadline(t)
+}
+
+// authorized is called when the request's credential was accepted: its answer
+// is the owner's and not closed for a newcomer.
+func (c *conn) authorized() {
+	if c == nil {
+		return
+	}
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	c.open = false
 }
 
 // Read reads, and answers a connection whose first byte cannot begin an HTTP
 // request: net/http would wait for a newline that a TLS peer never sends.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	again, err := c.readOn(n, err)
+	for again {
+		n, err = c.Conn.Read(p)
+		again, err = c.readOn(n, err)
+	}
 	if n > 0 && !c.judged {
 		c.judged = true
 		// XPORT-11: by the first byte, because a TLS peer sends no newline and does not close.
@@ -108,7 +138,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 	}
-	if err != nil && !c.handler.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil && !c.handler.Load() && (errors.Is(err, os.ErrDeadlineExceeded) || err == errEvicted) {
 		c.expired.Store(true)
 	}
 	return n, err
@@ -152,6 +182,10 @@ func (c *conn) uncork() error {
 }
 
 func (c *conn) write(p []byte) (written int, err error) {
+	// XPORT-31: an answer that anybody can ask for is not worth a slot to nobody's reader.
+	if c.needsNoCredential() {
+		defer c.enter(sending)()
+	}
 	for {
 		piece := p[written:min(len(p), written+writePiece)]
 		if !c.tunnel.Load() {
@@ -186,6 +220,14 @@ func (c *conn) ReadFrom(r io.Reader) (moved int64, err error) {
 	return moved, nil
 }
 
+// needsNoCredential reports whether anybody could have asked for what is
+// written now, so that a peer that does not read it may be closed.
+func (c *conn) needsNoCredential() bool {
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	return c.open
+}
+
 // withVersion puts the version header behind the status line of an answer.
 func withVersion(answer []byte, version string) []byte {
 	end := bytes.Index(answer, []byte("\r\n"))
@@ -213,14 +255,9 @@ func (c *conn) Close() error {
 		c.lingerNow()
 	}
 	err := c.Conn.Close()
-	a := c.admission
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !c.released {
-		c.released = true
-		delete(a.conns, c)
-		a.notifyLocked()
-	}
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	c.releaseLocked()
 	return err
 }
 
@@ -228,6 +265,7 @@ func (c *conn) Close() error {
 // for the peer to close. A close with unread input would send a reset, and a
 // reset may overtake the answer at the peer.
 func (c *conn) lingerNow() {
+	defer c.enter(lingering)()
 	c.CloseWrite()
 	until := time.Now().Add(lingerTime)
 	c.Conn.SetReadDeadline(until)

@@ -92,6 +92,7 @@ func (s *Server) entry(routes []route) http.HandlerFunc {
 			if !s.authorize(a, r) {
 				return
 			}
+			r.body.conn.authorized()
 		}
 		rt, ok := choose(routes, r.Method)
 		if !ok {

@@ -141,6 +141,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+	// PROG-13: requests alone end here: no command is signalled.
+	// PROG-14: cut, because its command goes on and has no exit to tell.
 	// XPORT-28: a stream may never end by itself.
 	s.http.Close()
 	if ctx.Err() != nil {

@@ -18,6 +18,10 @@ import (
 	"microvms/agentd/trace"
 )
 
+// maxExecID bounds an execution id, in bytes. Percent-encoded to three times as
+// many it fits the bound on a request target, with room for the rest of a path.
+const maxExecID = 4096
+
 // namespace is the registry namespace of wire version 1.
 const namespace = "v1"
 
@@ -88,6 +92,10 @@ func (s *Server) failStart(a *answer, r *request, err error) {
 func wellFormed(req *api.StartRequest) (timeout time.Duration, bad *api.Error) {
 	if req.ExecID == "" {
 		return 0, malformed("exec_id is missing or empty")
+	}
+	if len(req.ExecID) > maxExecID {
+		// EXEC-42: what starts can be polled, acked and killed: every id fits a path.
+		return 0, malformed(fmt.Sprintf("exec_id has %d bytes, more than %d", len(req.ExecID), maxExecID))
 	}
 	if req.Command == nil {
 		return 0, malformed("command is missing")
@@ -169,10 +177,7 @@ func (s *Server) resolve(req *api.StartRequest) (*execution.Command, *api.Error)
 	if bad != nil {
 		return nil, bad
 	}
-	env, bad := s.environment(req, who)
-	if bad != nil {
-		return nil, bad
-	}
+	env := s.environment(req, who)
 	shell, bad := s.shell(req, env)
 	if bad == nil {
 		bad = emptyProgram(req)
@@ -213,18 +218,17 @@ func (s *Server) shell(req *api.StartRequest, env map[string]string) (string, *a
 
 // environment layers a child's environment: image snapshot, account, launch,
 // request, and nothing else.
-func (s *Server) environment(req *api.StartRequest, who accounts.Principal) (map[string]string, *api.Error) {
+func (s *Server) environment(req *api.StartRequest, who accounts.Principal) map[string]string {
 	// SECRET-2: four layers, and the token is in none of them.
+	// HOOK-26: each of them can be part of an environment: the launch's was
+	// judged before it was installed, the request's with the form of its body.
 	// AGENTD-9: the account's variables lie beneath what the caller chose.
 	layers := accounts.Layers{Identity: who.Identity, Launch: s.config.Boot.Env(), Request: req.Env}
-	if name, bad := accounts.BadEntry(layers.Launch); bad {
-		return nil, malformed(fmt.Sprintf("launch environment: the entry %q cannot be part of an environment", name))
-	}
 	// EXEC-13, AGENTD-10: only when asked for; AGENTD-11: and then beneath all others.
 	if req.InheritImageEnv {
 		layers.Image = s.config.ImageEnv
 	}
-	return layers.Flatten(), nil
+	return layers.Flatten()
 }
 
 // credential returns whom the child runs as, nil for the daemon's own user. An

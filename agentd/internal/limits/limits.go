@@ -11,6 +11,7 @@ type Limits struct {
 	// Connections.
 	MaxConnections   int           // admitted at once, upgraded ones included; 128
 	HeaderTimeout    time.Duration // complete headers, from connection start or the last answer; 5 s
+	EvictionGrace    time.Duration // silence before a connection can make room for a newcomer; 250 ms
 	MaxDrainBytes    int64         // read from a refused body to keep its connection; 65536
 	DrainTimeout     time.Duration // the same in time; 2 s
 	MaxBodyBytes     int64         // control bodies, on the wire; 536870912
@@ -52,6 +53,7 @@ type Limits struct {
 func (l Limits) WithDefaults() Limits {
 	set(&l.MaxConnections, 128)
 	set(&l.HeaderTimeout, 5*time.Second)
+	set(&l.EvictionGrace, 250*time.Millisecond)
 	set(&l.MaxDrainBytes, 65536)
 	set(&l.DrainTimeout, 2*time.Second)
 	set(&l.MaxBodyBytes, 536870912)

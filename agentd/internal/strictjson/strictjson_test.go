@@ -11,6 +11,26 @@ import (
 	"microvms/agentd/api"
 )
 
+// TestMarshalTakesAnyText encodes texts that are no UTF-8, at every place where
+// an answer has text: none fails, and the replacement is that of a poll's output.
+func TestMarshalTakesAnyText(t *testing.T) {
+	t.Attr("requirement", "XPORT-33")
+	type word string
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{&api.Error{Code: api.UnknownExec, Detail: "a\xff<\xe2\x82"}, "{\"error\":\"unknown_exec\",\"detail\":\"a\uFFFD<\uFFFD\"}"},
+		{[]string{"\xff", "b"}, "[\"\uFFFD\",\"b\"]"},
+		{map[string]string{"\xff": "\xff"}, "{\"\uFFFD\":\"\uFFFD\"}"},
+		{word("\xff"), "\"\uFFFD\""},
+	} {
+		if got, err := Marshal(c.v); err != nil || string(got) != c.want {
+			t.Errorf("Marshal(%q) = %s (%v), want %s", c.v, got, err, c.want)
+		}
+	}
+}
+
 // TestUnmarshal checks strictness on a shape with every kind of field.
 func TestUnmarshal(t *testing.T) {
 	t.Attr("requirement", "XPORT-13")
