@@ -165,7 +165,15 @@ func (d *daemon) with(method, path, body string, header http.Header) reply {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(data), resp.Close}
+	r := reply{resp.StatusCode, resp.Header, string(data), resp.Close}
+	doc, err := described()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if wrong := unlisted(doc, method, path, r); wrong != "" {
+		d.t.Error(wrong) // SCHEMA-2
+	}
+	return r
 }
 
 // startExec starts a command and fails the test unless it runs.

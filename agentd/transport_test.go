@@ -155,7 +155,7 @@ func TestPathsAndMethods(t *testing.T) {
 		{"HEAD", "/v1/health", false, 200, ""},
 		{"HEAD", "/v1/schema", false, 200, ""},
 		{"HEAD", "/v1/procs", true, 200, ""},
-		{"GET", "/v1/tcp", true, 404, ""},
+		{"GET", "/v1/tcp/", true, 404, ""},
 	} {
 		name := fmt.Sprintf("%s %.40s bearer=%v", c.method, c.target, c.bearer)
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"microvms/conformance/histories"
@@ -84,11 +85,24 @@ func judge[S comparable](ctx context.Context, r *report, s replay.Spec[S]) {
 }
 
 func (c *cli) histories(ctx context.Context, r *report) {
-	for _, scope := range []histories.Scope{histories.Whole, histories.ByExec} {
+	for _, scope := range []histories.Scope{histories.Whole, histories.ByExec, histories.ByPath} {
 		config := histories.Config{
 			Scope: scope, Histories: c.Histories, Seed: c.Seed, Workers: 2, PerDaemon: 25, Start: c.startHistories, FailDir: c.Failures,
 		}
 		name := "judged " + string(scope)
+		if scope == histories.ByPath {
+			if c.Daemon == "" {
+				r.add(entry{Part: "histories", Name: name, Verdict: leftOut, Text: "needs a folder that conform and the daemon share: give --daemon"})
+				continue
+			}
+			root, err := os.MkdirTemp("", "conform-files-")
+			if err != nil {
+				r.add(entry{Part: "histories", Name: name, Verdict: inconclusive, Text: err.Error()})
+				continue
+			}
+			defer os.RemoveAll(root)
+			config.Root = root
+		}
 		if c.Daemon == "" {
 			config.Workers = 1
 			if scope == histories.Whole && c.Reset == "" {
