@@ -112,7 +112,8 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 	}
 	env := map[string]string{}
 	bad, found := "", false
-	err := strictjson.Members(raw, func(name string, value jsontext.Value) bool {
+	// The whole payload was judged before: only f can end this early.
+	strictjson.Members(raw, func(name string, value jsontext.Value) bool {
 		s, ok := text(value)
 		if !ok {
 			bad, found = name, true
@@ -121,9 +122,6 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 		env[name] = s
 		return true
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s is not an object of strings", api.PayloadEnv)
-	}
 	if found {
 		// SECRET-4: the key and never the value: a refusal goes to whoever posted the hook.
 		return nil, fmt.Errorf("%s: the value of %q is not a string", api.PayloadEnv, short(bad))
