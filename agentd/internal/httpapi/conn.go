@@ -210,10 +210,12 @@ func (c *conn) Close() error {
 	if c.linger.Load() && !c.halved.Load() {
 		c.lingerNow()
 	}
-	err := c.Conn.Close()
 	a := c.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// XPORT-5: closed and released at once, because a newcomer who came in
+	// between would cost another connection its place although a slot is free.
+	err := c.Conn.Close()
 	if !c.released {
 		c.released = true
 		delete(a.conns, c)
