@@ -188,6 +188,7 @@ func TestFileWrite(t *testing.T) {
 
 // TestFileUploadThatFails leaves nothing behind, whatever ends it.
 func TestFileUploadThatFails(t *testing.T) {
+	t.Attr("requirement", "FS-27")
 	t.Attr("requirement", "FS-9")
 	d := booted(t, func(c *agentd.Config) {
 		c.Limits.MaxBodyBytes = 1 << 20

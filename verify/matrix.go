@@ -189,17 +189,16 @@ func (m *joiner) conformance(replays []Replay, histories []History) {
 	}
 }
 
-// tests links the claims that count. A claim of the hostile catalogue's package is evidence of its own layer.
+// tests links the claims that count. A claim of the hostile catalogue's package is evidence of both layers.
 func (m *joiner) tests(runs []*TestRun) {
 	for _, run := range runs {
 		claims := run.Claims()
 		for _, id := range sortedKeys(claims) {
 			for _, ref := range claims[id] {
-				layer := "test"
+				m.link(id, "test", ref, model.Holds, "test "+ref)
 				if isHostile(ref) {
-					layer = "hostile"
+					m.link(id, "hostile", ref, model.Holds, "test "+ref)
 				}
-				m.link(id, layer, ref, model.Holds, "test "+ref)
 			}
 		}
 		all := run.ClaimedIDs()

@@ -254,9 +254,11 @@ func (c *conn) Close() error {
 	if c.linger.Load() && !c.halved.Load() {
 		c.lingerNow()
 	}
-	err := c.Conn.Close()
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
+	// XPORT-5: closed and released at once, because a newcomer who came in
+	// between would cost another connection its place although a slot is free.
+	err := c.Conn.Close()
 	c.releaseLocked()
 	return err
 }

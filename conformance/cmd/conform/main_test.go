@@ -27,6 +27,7 @@ func conform(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestUsage(t *testing.T) {
+	t.Attr("requirement", "CONF-5")
 	t.Attr("requirement", "CONF-6")
 	for _, tc := range []struct {
 		args  []string

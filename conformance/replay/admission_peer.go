@@ -1,0 +1,133 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"microvms/agentd/api"
+	"microvms/model/admission"
+)
+
+// admissionPeer is the client's end of one connection, with what the daemon has
+// of it.
+type admissionPeer struct {
+	conn   net.Conn
+	read   *bufio.Reader
+	socket *socket
+	parked *Parked // its handler, while a request is under way
+	left   bool    // the client has closed
+	sock   *Sockets
+}
+
+// dialAdmission connects and waits until the connection is accepted, which is
+// before it is admitted.
+func dialAdmission(ctx context.Context, d *AdmissionDaemon) (*admissionPeer, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(d.URL, "http://"))
+	if err != nil {
+		return nil, err
+	}
+	p := &admissionPeer{conn: conn, read: bufio.NewReader(conn), sock: d.Sockets}
+	p.socket, err = d.Sockets.await(ctx, conn.LocalAddr().String(), func(k *socket) bool { return k != nil })
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("the connection is not accepted: %w", err)
+	}
+	return p, nil
+}
+
+func (p *admissionPeer) send(text string) error {
+	_, err := io.WriteString(p.conn, text)
+	return err
+}
+
+// until bounds what is read next by the step's deadline.
+func (p *admissionPeer) until(ctx context.Context) {
+	if t, ok := ctx.Deadline(); ok {
+		p.conn.SetReadDeadline(t)
+	} else {
+		p.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+// expect reads one answer and compares its status.
+func (p *admissionPeer) expect(ctx context.Context, want admission.Status) error {
+	p.until(ctx)
+	r, err := http.ReadResponse(p.read, nil)
+	if err != nil {
+		return fmt.Errorf("no answer, the model says %s: %w", want, err)
+	}
+	if r.StatusCode != statusCodes[want] {
+		return fmt.Errorf("answered %d, the model says %s", r.StatusCode, want)
+	}
+	if r.Header.Get(api.HeaderVersion) == "" {
+		return fmt.Errorf("the answer %d has no %s header", r.StatusCode, api.HeaderVersion)
+	}
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		return nil // what follows are frames
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return errors.Join(err, r.Body.Close())
+}
+
+// end waits until the daemon has ended the connection, on both sides, and says
+// nothing more on it.
+func (p *admissionPeer) end(ctx context.Context) error {
+	defer p.conn.Close()
+	if !p.left {
+		p.until(ctx)
+		if b, err := p.read.ReadByte(); err == nil {
+			return fmt.Errorf("a byte %q comes instead of the end", b)
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		p.conn.Close() // a daemon that lingers waits for it
+	}
+	_, err := p.sock.await(ctx, p.conn.LocalAddr().String(), func(k *socket) bool { return k.closed })
+	return err
+}
+
+// holds waits until the connection is admitted and the daemon holds the deadline
+// over it, 0 for none.
+func (p *admissionPeer) holds(ctx context.Context, want time.Duration) error {
+	_, err := p.sock.await(ctx, p.conn.LocalAddr().String(), func(k *socket) bool {
+		return k.admitted && k.held == want && !k.closed
+	})
+	if err != nil {
+		p.sock.mu.Lock()
+		defer p.sock.mu.Unlock()
+		return fmt.Errorf("admitted %v, closed %v, deadline %v, want %v: %w", p.socket.admitted, p.socket.closed, p.socket.held, want, err)
+	}
+	return nil
+}
+
+// quietGuest takes connections and reads them to their ends.
+type quietGuest struct{ net.Listener }
+
+func newQuietGuest() (net.Listener, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				io.Copy(io.Discard, c) // what ends it is the tunnel's end
+				c.Close()
+			}()
+		}
+	}()
+	return quietGuest{l}, nil
+}
