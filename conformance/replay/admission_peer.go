@@ -36,7 +36,8 @@ func dialAdmission(ctx context.Context, d *AdmissionDaemon) (*admissionPeer, err
 		return nil, err
 	}
 	p := &admissionPeer{conn: conn, read: bufio.NewReader(conn), sock: d.Sockets}
-	p.socket, err = d.Sockets.await(ctx, conn.LocalAddr().String(), func(k *socket) bool { return k != nil })
+	// A port comes again, so the connection that had it before is told apart: it is closed.
+	p.socket, err = d.Sockets.await(ctx, conn.LocalAddr().String(), func(k *socket) bool { return k != nil && !k.closed })
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("the connection is not accepted: %w", err)
