@@ -4,7 +4,6 @@ package catalog
 
 import (
 	"microvms/model"
-	"microvms/model/admission"
 	"microvms/model/bench"
 	"microvms/model/bootstrap"
 	"microvms/model/execstart"
@@ -21,7 +20,6 @@ func All() []model.Suite {
 		execstart.Suite(),
 		tunnel.Suite(),
 		transfer.Suite(),
-		admission.Suite(),
 		bench.Suite(),
 	}
 }
