@@ -1,6 +1,15 @@
 package bootstrap
 
-import "microvms/model"
+import (
+	_ "embed"
+
+	"microvms/model"
+)
+
+// goldenText is the golden record: what a check of each configuration must find.
+//
+//go:embed testdata/configs.golden
+var goldenText string
 
 // Held is the specified configuration: two run hooks and two control requests
 // in flight, an attacker from bootstrap on, clients that vanish. Three hooks in
@@ -183,7 +192,7 @@ func Configs() []Config {
 // every deviation that shows without interleaving.
 func Atomics() []Config {
 	out := []Config{Sequential()}
-	golden := goldenRecord()
+	golden := model.MustParseGolden(goldenText)
 	for d := Specified + 1; d < deviations; d++ {
 		if c := d.atomic(); len(golden[c.Name].Violated) > 0 {
 			out = append(out, c)
@@ -218,7 +227,7 @@ func Suite() model.Suite {
 		Name:    "bootstrap",
 		Summary: "one-shot bootstrap, authorization and hook log at the granularity at which requests interleave",
 	}
-	golden := goldenRecord()
+	golden := model.MustParseGolden(goldenText)
 	for _, c := range Configs() {
 		expect := golden[c.Name]
 		expect.Deviation = c.Deviation.String()

@@ -1,6 +1,15 @@
 package execstart
 
-import "microvms/model"
+import (
+	_ "embed"
+
+	"microvms/model"
+)
+
+// goldenText is the golden record: what a check of each configuration must find.
+//
+//go:embed testdata/configs.golden
+var goldenText string
 
 func all[T ~uint8](n T) []T {
 	out := make([]T, n)
@@ -160,7 +169,7 @@ func Configs() []Config {
 // every deviation that shows in it.
 func Atomics() []Config {
 	out := []Config{Sequential()}
-	golden := goldenRecord()
+	golden := model.MustParseGolden(goldenText)
 	for _, d := range Deviations() {
 		if c := d.atomic(); len(golden[c.Name].Violated) > 0 {
 			out = append(out, c)
@@ -189,7 +198,7 @@ func Suite() model.Suite {
 			m3Ends:   "the publication plants no fault in progress; here waiter-forgotten does",
 		},
 	}
-	golden := goldenRecord()
+	golden := model.MustParseGolden(goldenText)
 	add := func(c Config, build func() model.Model[State]) {
 		expect := golden[c.Name]
 		expect.Deviation = c.Deviation.String()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"microvms/model"
+	"microvms/model/modeltest"
 )
 
 // TestPublishedCounts checks the published model against every number that the
@@ -84,39 +85,11 @@ func TestAtomicFormIsMadeOfTheModel(t *testing.T) {
 	}
 }
 
-// TestGoldenRecordIsStrict checks that the record notices one state more, one
-// violated property fewer, and a line that it does not know.
-func TestGoldenRecordIsStrict(t *testing.T) {
-	text := "# a\ncase a\ncounts distinct=1 states=2 depth=3\nviolated 4 \"p q\"\n"
-	got, err := parseGolden(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e := got["a"]; e.Distinct != 1 || e.States != 2 || e.Depth != 3 || e.Violated["p q"] != 4 || formatGolden("a", "a", e) != text {
-		t.Errorf("parsed %+v", e)
-	}
-	for _, bad := range []string{"cases a\n", "case a\ncounts distinct=x\n", "case a\nviolated x \"p\"\n", "case a\nviolated 1 p\n"} {
-		if _, err := parseGolden(bad); err == nil {
-			t.Errorf("a bad record was read: %q", bad)
-		}
-	}
-}
-
 // TestBoundsAreChecked checks that a configuration out of bounds is refused.
 func TestBoundsAreChecked(t *testing.T) {
-	for _, edit := range []func(*Config){
-		func(c *Config) { c.Slots = MaxSlots + 1 }, func(c *Config) { c.IDs = MaxIDs + 1 }, func(c *Config) { c.Images = nil },
-		func(c *Config) { c.Requests = -1 }, func(c *Config) { c.Edits = 9 },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("a configuration out of bounds was taken")
-				}
-			}()
-			c := Live()
-			edit(&c)
-			New(c)
-		}()
+	edited := func(edit func(*Config)) func() {
+		return func() { c := Live(); edit(&c); New(c) }
 	}
+	modeltest.Panics(t, edited(func(c *Config) { c.Slots = MaxSlots + 1 }), edited(func(c *Config) { c.IDs = MaxIDs + 1 }),
+		edited(func(c *Config) { c.Images = nil }), edited(func(c *Config) { c.Requests = -1 }), edited(func(c *Config) { c.Edits = 9 }))
 }

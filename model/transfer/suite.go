@@ -1,6 +1,15 @@
 package transfer
 
-import "microvms/model"
+import (
+	_ "embed"
+
+	"microvms/model"
+)
+
+// goldenText is the golden record: what a check of each configuration must find.
+//
+//go:embed testdata/configs.golden
+var goldenText string
 
 type archive = [MaxMembers]Member
 
@@ -230,7 +239,7 @@ func Suite() model.Suite {
 		Name:    "transfer",
 		Summary: "extraction of an archive below a root that the guest changes meanwhile: nothing escapes, caps are exact, modes come last",
 	}
-	golden := goldenRecord()
+	golden := model.MustParseGolden(goldenText)
 	for _, c := range Configs() {
 		expect := golden[c.Name]
 		expect.Deviation = c.Deviation.String()

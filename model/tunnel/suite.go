@@ -1,6 +1,15 @@
 package tunnel
 
-import "microvms/model"
+import (
+	_ "embed"
+
+	"microvms/model"
+)
+
+// goldenText is the golden record: what a check of each configuration must find.
+//
+//go:embed testdata/configs.golden
+var goldenText string
 
 // Path is the specified rule of protocol 2 against an attacker on the path that
 // acts three times.
@@ -109,7 +118,7 @@ func Suite() model.Suite {
 		Name:    "tunnel",
 		Summary: "verified tunnel: pinned keys, ready message, frames in order and a proven end, against a hostile path",
 	}
-	golden := goldenRecord()
+	golden := model.MustParseGolden(goldenText)
 	for _, c := range Configs() {
 		expect := golden[c.Name]
 		expect.Deviation = c.Deviation.String()
