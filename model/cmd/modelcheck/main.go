@@ -35,6 +35,9 @@ const (
 	exitInconclusive = 3
 )
 
+// version is stamped by the linker (-X main.version=…).
+var version = "0.0.0-dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -48,6 +51,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 type commandLine struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
 	List     listCommand     `cmd:"" help:"List the models and their configurations."`
 	Check    checkCommand    `cmd:"" help:"Explore configurations completely and judge their properties."`
 	Simulate simulateCommand `cmd:"" help:"Walk a configuration at random: finds violations in spaces too large to finish, and proves nothing."`
@@ -74,10 +79,39 @@ type environment struct {
 	stdout, stderr io.Writer
 }
 
+// sink is an output that remembers its first failure, so that a report that was
+// lost is never taken for one that was read.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	var n int
+	n, s.err = s.w.Write(p)
+	return n, s.err
+}
+
 // exitStatus ends kong's parse, after --help for example.
 type exitStatus int
 
-func runOn(ctx context.Context, suites []model.Suite, args []string, stdout, stderr io.Writer) (code int) {
+func runOn(ctx context.Context, suites []model.Suite, args []string, stdout, stderr io.Writer) int {
+	out := &sink{w: stdout}
+	code, err := command(ctx, suites, args, out, stderr)
+	if out.err != nil {
+		// CHECK-16: whatever was found, nobody has read it.
+		code, err = exitInconclusive, fmt.Errorf("cannot write the output: %w", out.err)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "modelcheck: %v\n", err)
+	}
+	return code
+}
+
+func command(ctx context.Context, suites []model.Suite, args []string, stdout, stderr io.Writer) (code int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			status, ok := r.(exitStatus)
@@ -90,7 +124,7 @@ func runOn(ctx context.Context, suites []model.Suite, args []string, stdout, std
 	var cli commandLine
 	parser, err := kong.New(&cli, kong.Name("modelcheck"), kong.Writers(stdout, stderr),
 		kong.Description("Explores the models of the daemon and judges their properties. Exit code: 0 holds, 1 violated, 2 usage, 3 inconclusive."),
-		kong.Exit(func(c int) { panic(exitStatus(c)) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.Exit(func(c int) { panic(exitStatus(c)) }), kong.Vars{"version": "modelcheck " + version}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic("modelcheck: internal error: " + err.Error())
 	}
@@ -99,31 +133,26 @@ func runOn(ctx context.Context, suites []model.Suite, args []string, stdout, std
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "modelcheck: %v\nrun \"modelcheck --help\" for the commands, \"modelcheck COMMAND --help\" for its flags\n", err)
-		return exitUsage
+		return exitUsage, fmt.Errorf("%w\nrun \"modelcheck --help\" for the commands, \"modelcheck COMMAND --help\" for its flags", err)
 	}
-	var command interface {
+	var chosen interface {
 		run(environment) (int, error)
 	}
 	switch parsed.Selected().Name {
 	case "list":
-		command = &cli.List
+		chosen = &cli.List
 	case "check":
-		command = &cli.Check
+		chosen = &cli.Check
 	case "simulate":
-		command = &cli.Simulate
+		chosen = &cli.Simulate
 	case "graph":
-		command = &cli.Graph
+		chosen = &cli.Graph
 	case "cover":
-		command = &cli.Cover
+		chosen = &cli.Cover
 	default:
-		command = &cli.Export
+		chosen = &cli.Export
 	}
-	code, err = command.run(environment{ctx: ctx, suites: suites, stdout: stdout, stderr: stderr})
-	if err != nil {
-		fmt.Fprintf(stderr, "modelcheck: %v\n", err)
-	}
-	return code
+	return chosen.run(environment{ctx: ctx, suites: suites, stdout: stdout, stderr: stderr})
 }
 
 // errUsage is wrapped by errors that the caller can mend on the command line.

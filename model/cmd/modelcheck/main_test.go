@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -116,6 +118,27 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%v exits with %s, want %s", args[1:], got, args[0])
 	}
 }
+
+// TestOutputThatIsLost: a report that nobody can have read is no pass, whichever
+// command wrote it.
+func TestOutputThatIsLost(t *testing.T) {
+	t.Attr("requirement", "CHECK-16")
+	full := writer(func([]byte) (int, error) { return 0, syscall.ENOSPC })
+	for _, args := range [][]string{
+		{"list"}, {"list", "--json"}, {"check", "light"}, {"check", "light:held", "--json"}, {"cover", "light:held"}, {"graph", "light:held"},
+		{"simulate", "light:held"}, {"export", "light:held"},
+	} {
+		var stderr strings.Builder
+		code := runOn(t.Context(), testSuites(), args, full, &stderr)
+		if code != exitInconclusive || stderr.String() != "modelcheck: cannot write the output: "+syscall.ENOSPC.Error()+"\n" {
+			t.Errorf("%q on a full disk exits with %d and says %q", args, code, stderr.String())
+		}
+	}
+}
+
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // TestRunOnTheCatalogue: the command knows the models of the module.
 func TestRunOnTheCatalogue(t *testing.T) {

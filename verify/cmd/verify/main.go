@@ -12,8 +12,12 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"microvms/model"
 	"microvms/verify"
 )
+
+// version is stamped by the linker (-X main.version=…).
+var version = "0.0.0-dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -28,6 +32,8 @@ concurrent histories, runs the tests, and joins what was looked at into a matrix
 Exit codes: 0 everything holds, 1 something is violated, 2 usage, 3 inconclusive (a bound was reached).`
 
 type cli struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
 	Root string  `help:"The repository's root." default:"." placeholder:"DIR"`
 	Run  runCmd  `cmd:"" default:"withargs" help:"Run the gate and write its reports (the default)."`
 	Test testCmd `cmd:"" help:"Run every test, with a summary: what make test calls."`
@@ -49,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exit := -1
 	parser, err := kong.New(&c, kong.Name("verify"), kong.Description(description), kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { exit = code }))
+		kong.Vars{"version": "verify " + version}, kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintf(stderr, "verify: internal error: %v\n", err)
 		return 1
@@ -89,6 +95,9 @@ func gate(ctx context.Context, c cli, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "verify: %v\n", err)
 		return 1
 	}
-	fmt.Fprintf(stdout, "verdict=%s seconds=%.0f report=%s/index.html\n", report.Verdict, report.Seconds, out)
+	if _, err := fmt.Fprintf(stdout, "verdict=%s seconds=%.0f report=%s/index.html\n", report.Verdict, report.Seconds, out); err != nil {
+		fmt.Fprintf(stderr, "verify: cannot write the verdict: %v\n", err)
+		return verify.ExitCode(model.Inconclusive)
+	}
 	return verify.ExitCode(report.Verdict)
 }
