@@ -19,6 +19,9 @@ import (
 	"microvms/conformance/child"
 )
 
+// version is stamped by the linker (-X main.version=…).
+var version = "0.0.0-dev"
+
 func main() {
 	child.RunIfAsked() // this program is also the child that the replays let the daemon start
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,6 +62,8 @@ type cli struct {
 	Seed       uint64   `help:"Seed of the first history." default:"1"`
 	Failures   string   `help:"Where failing histories are saved." default:"conform-failures" placeholder:"DIR"`
 	JSON       bool     `name:"json" help:"Print one JSON object a line instead of text."`
+
+	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // validate refuses what cannot be run, before anything is started.
@@ -87,7 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exit := -1
 	parser, err := kong.New(&c, kong.Name("conform"), kong.Description(description), kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { exit = code }))
+		kong.Vars{"version": "conform " + version}, kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintf(stderr, "conform: internal error: %v\n", err)
 		return exitViolated
@@ -121,5 +126,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if ctx.Err() != nil {
 		report.add(entry{Part: "run", Name: "the whole", Verdict: inconclusive, Text: "interrupted: what came after was not looked at"})
 	}
-	return report.end()
+	code := report.end()
+	if report.err != nil {
+		// CONF-6: whatever was found, nobody has read it.
+		fmt.Fprintf(stderr, "conform: cannot write the report: %v\n", report.err)
+		return exitInconclusive
+	}
+	return code
 }

@@ -35,6 +35,7 @@ func TestUsage(t *testing.T) {
 		words string
 	}{
 		{[]string{"--help"}, exitHolds, "Exit codes"},
+		{[]string{"--version"}, exitHolds, "conform " + version},
 		{nil, exitUsage, "either --daemon or --endpoint"},
 		{[]string{"--daemon", "x", "--endpoint", "http://h"}, exitUsage, "either --daemon or --endpoint"},
 		{[]string{"--endpoint", "h:1", "--agent-token", "t"}, exitUsage, "http://HOST:PORT"},
@@ -49,6 +50,23 @@ func TestUsage(t *testing.T) {
 		if code != tc.code || !strings.Contains(stdout+stderr, tc.words) {
 			t.Errorf("conform %v: exit %d with %q, want %d with %q", tc.args, code, stdout+stderr, tc.code, tc.words)
 		}
+	}
+}
+
+// TestReportThatIsLost: a report that nobody can have read is no pass.
+func TestReportThatIsLost(t *testing.T) {
+	t.Attr("requirement", "CONF-6")
+	full, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0) // no write succeeds
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	var stderr strings.Builder
+	code := run(t.Context(), []string{"--endpoint", server.URL, "--agent-token", "t", "--only", "replay"}, full, &stderr)
+	if code != exitInconclusive || !strings.Contains(stderr.String(), "cannot write the report") {
+		t.Errorf("exit %d with %q", code, stderr.String())
 	}
 }
 

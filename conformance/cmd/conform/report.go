@@ -31,6 +31,13 @@ type report struct {
 	out    io.Writer
 	json   bool
 	counts map[verdict]int
+	err    error // of the first write that failed
+}
+
+func (r *report) printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(r.out, format, args...); err != nil && r.err == nil {
+		r.err = err
+	}
 }
 
 func (r *report) add(e entry) {
@@ -44,16 +51,16 @@ func (r *report) add(e entry) {
 		if err != nil {
 			panic("conform: internal error: cannot encode an entry: " + err.Error())
 		}
-		fmt.Fprintf(r.out, "%s\n", b)
+		r.printf("%s\n", b)
 		return
 	}
-	fmt.Fprintf(r.out, "%-12s %-10s %s", e.Verdict, e.Part, e.Name)
+	r.printf("%-12s %-10s %s", e.Verdict, e.Part, e.Name)
 	if e.Text != "" {
-		fmt.Fprintf(r.out, ": %s", printable(e.Text))
+		r.printf(": %s", printable(e.Text))
 	}
-	fmt.Fprintln(r.out)
+	r.printf("\n")
 	for _, f := range e.Faults {
-		fmt.Fprintf(r.out, "    %s\n", strings.ReplaceAll(printable(f), "\n", "\n    "))
+		r.printf("    %s\n", strings.ReplaceAll(printable(f), "\n", "\n    "))
 	}
 }
 
@@ -68,7 +75,7 @@ func (r *report) end() int {
 		code = exitInconclusive
 	}
 	if !r.json {
-		fmt.Fprintf(r.out, "%d held, %d violated, %d inconclusive, %d left out\n",
+		r.printf("%d held, %d violated, %d inconclusive, %d left out\n",
 			r.counts[holds], r.counts[violated], r.counts[inconclusive], r.counts[leftOut])
 	}
 	return code
