@@ -3,8 +3,12 @@ package histories
 // claims counts, for each requirement, the operations of a judged history that showed it: the case of the rule was
 // met, and the answer was one that the sequential specification allows there.
 func (h *History) claims(count map[string]int64) {
-	if h.Scope == ByPath {
+	switch h.Scope {
+	case ByPath:
 		h.fileClaims(count)
+		return
+	case ByTunnel:
+		h.tunnelClaims(count)
 		return
 	}
 	seen := newClaimer(h)

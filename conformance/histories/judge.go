@@ -110,8 +110,11 @@ func entries(ops []*Operation) []porcupine.Operation {
 // object is (Herlihy and Wing 1990, theorem 1), so entries on different objects are judged apart. An exec is an object
 // of its own once bootstrap has finished; the hook log always is.
 func (h *History) parts() []part {
-	if h.Scope == ByPath {
+	switch h.Scope {
+	case ByPath:
 		return h.fileParts()
+	case ByTunnel:
+		return h.tunnelParts()
 	}
 	byPart := map[string][]*Operation{}
 	for i := range h.Operations {
@@ -169,6 +172,11 @@ func childOf(ops []*Operation) Child {
 func Judge(h *History) (Verdict, string) {
 	if h.Scope == ByPath {
 		if text := refusedFile(h.pointers()); text != "" {
+			return NotLinearizable, text
+		}
+	}
+	if h.Scope == ByTunnel {
+		if text := refusedTunnel(h.pointers()); text != "" {
 			return NotLinearizable, text
 		}
 	}

@@ -36,7 +36,7 @@ const (
 // Effectful reports whether an operation of this kind may change the daemon.
 func (k Kind) Effectful() bool {
 	switch k {
-	case Hook, Start, Ack, Kill, Stdin, Put, TarUp:
+	case Hook, Start, Ack, Kill, Stdin, Put, TarUp, Send, Hangup, Cutoff, GuestEnd:
 		return true
 	}
 	return false
@@ -94,6 +94,10 @@ type Operation struct {
 	Path  string          `json:"path,omitempty"`  // below Root
 	Files map[string]Fill `json:"files,omitempty"` // what a put or an upload writes, by path
 
+	Tunnel   string `json:"tunnel,omitempty"`
+	Verified bool   `json:"verified,omitempty"`
+	Port     int    `json:"port,omitempty"` // of a guest: which of the history's
+
 	Call   int64   `json:"call"`   // nanoseconds from the history's start
 	Return int64   `json:"return"` // -1: the client never learned that it returned
 	Answer *Answer `json:"answer,omitempty"`
@@ -126,6 +130,12 @@ type Answer struct {
 
 	Files  map[string]Fill `json:"files,omitempty"`  // what a read found, by path
 	Broken bool            `json:"broken,omitempty"` // the body ended early and the connection with it: nobody takes that for a file
+
+	Serial     int    `json:"serial,omitempty"`     // of the guest's connection that a tunnel leads to
+	Generation int    `json:"generation,omitempty"` // of the listener that took it, or that is there
+	Changed    bool   `json:"changed,omitempty"`    // a listener came or went
+	End        string `json:"end,omitempty"`        // how a tunnel or the guest's connection ended, as far as the asker knows
+	Count      int    `json:"count,omitempty"`      // units that the guest had echoed; tunnels that were open at once
 }
 
 // Label is the operation in a drawing: "start x1 → 200".
@@ -138,6 +148,9 @@ func (o *Operation) Label() string {
 	if o.Path != "" {
 		b.WriteString(" " + o.Path)
 	}
+	if o.Tunnel != "" {
+		b.WriteString(" " + o.Tunnel)
+	}
 	if o.Kind == Hook {
 		fmt.Fprintf(&b, " %s/env%d", o.Token, o.Env)
 	}
@@ -146,7 +159,7 @@ func (o *Operation) Label() string {
 	}
 	if a := o.Answer; a != nil {
 		fmt.Fprintf(&b, " → %d", a.Status)
-		for _, w := range []string{a.Code, a.Phase} {
+		for _, w := range []string{a.Code, a.Phase, a.End} {
 			if w != "" {
 				b.WriteString(" " + w)
 			}

@@ -50,7 +50,11 @@ func record(ctx context.Context, p plan, party client, addr, name string, seed u
 	}
 	c := party.at(addr, clock)
 	defer c.wire.close()
-	last, err := c.run(ctx, closing(all))
+	ending := closing(all)
+	if p.closing != nil {
+		ending = p.closing
+	}
+	last, err := c.run(ctx, ending)
 	if err != nil {
 		return nil, fmt.Errorf("history %q, at its end: %w", name, err)
 	}
@@ -99,6 +103,7 @@ type client struct {
 	clock   func() int64
 	bearers map[string]string // the real token behind a party's name, where it is not the name itself
 	launch  string            // stands in for the launch environment of a daemon that was bootstrapped by others
+	tunnels *tunnels          // of scope ByTunnel
 }
 
 // at returns a client of the same party with a connection of its own.
@@ -117,6 +122,9 @@ func (c *client) bearer(o *Operation) string {
 func (c *client) run(ctx context.Context, ops []Operation) ([]Operation, error) {
 	var done []Operation
 	for _, op := range ops {
+		if c.tunnels != nil && !c.tunnels.ready(ctx, &op) {
+			continue
+		}
 		op.Call = c.clock()
 		answer, err := c.perform(ctx, &op)
 		op.Return = c.clock()
@@ -137,6 +145,9 @@ func (c *client) run(ctx context.Context, ops []Operation) ([]Operation, error) 
 func (c *client) perform(ctx context.Context, op *Operation) (*Answer, error) {
 	if op.Kind == Stream {
 		return c.stream(ctx, op)
+	}
+	if c.tunnels != nil {
+		return c.tunnels.perform(ctx, op)
 	}
 	method, path, body := op.request(c.launch)
 	if op.Root != "" {

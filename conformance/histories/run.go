@@ -110,6 +110,10 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 	switch {
 	case c.Token != "":
 		party.bearers, party.launch = map[string]string{HarnessToken: c.Token}, "1"
+	case c.Scope == ByTunnel:
+		if err := identified(ctx, addr); err != nil {
+			return err
+		}
 	case c.Scope != Whole:
 		if err := bootstrapped(ctx, addr); err != nil {
 			return err
@@ -129,10 +133,19 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 			if err := party.emptyFolder(ctx, addr, p.clients[0][0].Root); err != nil {
 				return err
 			}
-		default:
+		case Whole:
 			p = whole(rng)
 		}
+		if c.Scope == ByTunnel {
+			p = byTunnel(rng, n == to-1)
+			if party.tunnels, err = newTunnels(p, addr); err != nil {
+				return err
+			}
+		}
 		h, err := record(ctx, p, party, addr, name, seed)
+		if party.tunnels != nil {
+			party.tunnels.close()
+		}
 		if err != nil {
 			return err
 		}

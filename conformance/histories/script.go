@@ -26,6 +26,7 @@ type plan struct {
 	ring    uint64
 	greet   string
 	clients [Clients][]Operation
+	closing []Operation // what one client asks at the end; nil for the end of every exec, or a read of every file
 }
 
 // whole plans a history on a fresh daemon: hooks race with control requests, with a repetition, with another token.
