@@ -116,6 +116,42 @@ func TestBusyConnectionIsAskedToEnd(t *testing.T) {
 	}
 }
 
+// waits is a Recorder that tells when a newcomer begins to wait for a slot.
+type waits chan struct{}
+
+func (w waits) Record(e trace.Event) {
+	if e.Action == trace.ConnWait {
+		w <- struct{}{}
+	}
+}
+
+// TestUpgradeUnderContention upgrades a connection while a newcomer waits: the
+// end that other answers announce would take the upgrade away.
+func TestUpgradeUnderContention(t *testing.T) {
+	t.Attr("requirement", "XPORT-32")
+	t.Attr("requirement", "TUNNEL-1")
+	gate, waiting := newParker(), make(waits, 10)
+	d := booted(t, func(c *agentd.Config) {
+		c.Limits.MaxConnections, c.Limits.EvictionGrace, c.Gate = 1, time.Hour, gate
+		c.Recorder = waiting
+	})
+	d.http.CloseIdleConnections()
+	tunnel := d.dial()
+	tunnel.send("GET /v1/tcp?port=1 HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer " + token +
+		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n")
+	upgrade := <-gate.arrived
+	for len(waiting) > 0 { // the tunnel itself may have waited for the harness's connection
+		<-waiting
+	}
+	d.dial()
+	<-waiting
+	close(upgrade)
+	r, err := http.ReadResponse(tunnel.br, nil)
+	if err != nil || r.StatusCode != http.StatusSwitchingProtocols || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") {
+		t.Errorf("the upgrade: %v (%v)", r, err)
+	}
+}
+
 // TestUnfinishedBodiesMakeRoom fills every slot with bodies that do not come
 // and answers that nobody reads. Newcomers are served long before any deadline
 // of theirs, and what was cut had no effect.

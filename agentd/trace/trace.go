@@ -25,6 +25,11 @@ const (
 	ControlAnswer    Action = "ControlAnswer"    // the answer is written
 )
 
+// The admission transitions (model/admission). Their points carry no request.
+const (
+	ConnWait Action = "ConnWait" // every slot is taken: a newcomer begins to wait
+)
+
 // The execution transitions (model/execution).
 const (
 	ExecStart      Action = "ExecStart"      // under the registry lock: a new id is reserved, or a known one found

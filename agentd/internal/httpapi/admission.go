@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"microvms/agentd/internal/limits"
+	"microvms/agentd/trace"
 )
 
 // admission is the listener that admits at most MaxConnections at once.
@@ -22,23 +23,26 @@ import (
 // request under way is cut, and none that has arrived is lost.
 type admission struct {
 	net.Listener
-	limits  limits.Limits
-	version string
-	debug   func(msg string, args ...any)
+	limits   limits.Limits
+	version  string
+	clock    trace.Clock    // of the grace; deadlines of sockets follow the system's
+	recorder trace.Recorder // nil: none
+	debug    func(msg string, args ...any)
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
 	stopped bool
 	serial  uint64
+	waiting bool          // a newcomer waits for a slot
 	changed chan struct{} // made by a newcomer that waits, closed when a slot or a victim may be there
 	asked   *conn         // asked to make room and has not answered yet
 	closed  chan struct{}
 	once    sync.Once
 }
 
-func newAdmission(l net.Listener, lim limits.Limits, version string, debug func(string, ...any)) *admission {
+func newAdmission(l net.Listener, lim limits.Limits, version string, clock trace.Clock, debug func(string, ...any)) *admission {
 	return &admission{
-		Listener: l, limits: lim, version: version, debug: debug,
+		Listener: l, limits: lim, version: version, clock: clock, debug: debug,
 		conns: map[*conn]struct{}{}, closed: make(chan struct{}),
 	}
 }
@@ -62,32 +66,46 @@ func (a *admission) Accept() (net.Conn, error) {
 			a.serial++
 			c.serial = a.serial
 			a.conns[c] = struct{}{}
-			a.changed = nil
+			a.waiting, a.changed = false, nil
 			a.spareLocked()
-			c.waitHeaderLocked(time.Now())
+			c.waitHeaderLocked()
 			a.mu.Unlock()
 			return c, nil
 		}
 		changed := make(chan struct{})
 		a.changed = changed
-		due := a.makeRoomLocked(time.Now())
+		ripe, stop := a.alarmLocked(a.makeRoomLocked(a.clock.Now()))
+		if !a.waiting {
+			a.waiting = true
+			if a.recorder != nil {
+				a.recorder.Record(trace.Event{Point: trace.Point{Action: trace.ConnWait}})
+			}
+		}
 		a.mu.Unlock()
-		if !a.await(changed, due) {
+		on := a.await(changed, ripe)
+		stop()
+		if !on {
 			nc.Close()
 			return nil, net.ErrClosed
 		}
 	}
 }
 
-// await waits until something changed or, with due not zero, for that long. It
-// reports false when the listener is closed.
-func (a *admission) await(changed <-chan struct{}, due time.Duration) bool {
-	var ripe <-chan time.Time
-	if due > 0 {
-		timer := time.NewTimer(due)
-		defer timer.Stop()
-		ripe = timer.C
+// alarmLocked returns what is closed once due has passed, never for 0, and what
+// stops it. The lock keeps others from reading the clock between the moment that
+// due counts from and the alarm.
+func (a *admission) alarmLocked(due time.Duration) (ripe <-chan struct{}, stop func()) {
+	if due <= 0 {
+		return nil, func() {}
 	}
+	rung := make(chan struct{})
+	timer := a.clock.AfterFunc(due, func() { close(rung) })
+	return rung, func() { timer.Stop() }
+}
+
+// await waits until something changed or a connection is ripe. It reports false
+// when the listener is closed.
+func (a *admission) await(changed, ripe <-chan struct{}) bool {
 	select {
 	case <-changed:
 	case <-ripe:
@@ -101,7 +119,7 @@ func (a *admission) await(changed <-chan struct{}, due time.Duration) bool {
 func (a *admission) contended() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.changed != nil
+	return a.waiting
 }
 
 // notifyLocked wakes a newcomer that waits for a slot or a victim.

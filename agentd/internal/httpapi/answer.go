@@ -37,8 +37,9 @@ func (a *answer) WriteHeader(status int) {
 		a.Header().Set("Connection", "close")
 		a.body.closing = true
 	}
-	if c := a.body.conn; c != nil && c.admission.contended() {
-		// XPORT-32: announced, so that a client that reuses the connection loses no request.
+	if c := a.body.conn; c != nil && status != http.StatusSwitchingProtocols && c.admission.contended() {
+		// XPORT-32: announced, so that a client that reuses the connection loses no request. An upgrade is no answer
+		// after which a connection could be used again, and its own `Connection` header must stay.
 		a.Header().Set("Connection", "close")
 	}
 	a.ResponseWriter.WriteHeader(status)

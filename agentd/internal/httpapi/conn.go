@@ -41,6 +41,7 @@ type conn struct {
 	readBy   time.Time // the read deadline in force, but for a question to make room
 	released bool
 	evicted  bool // closed for a newcomer
+	woken    bool // a read was, or will be, woken by a question and not by its deadline
 	open     bool // what it is answered with needed no credential
 
 	judged  bool        // the first byte was looked at; only the reading goroutine uses it
@@ -55,10 +56,24 @@ type conn struct {
 }
 
 // waitHeaderLocked begins a wait for a header. Callers hold admission.mu.
-func (c *conn) waitHeaderLocked(now time.Time) {
-	c.phase, c.since, c.open = awaitingHeader, now, true
-	c.headerBy = now.Add(c.admission.limits.HeaderTimeout)
+func (c *conn) waitHeaderLocked() {
+	c.phase, c.since, c.open = awaitingHeader, c.admission.clock.Now(), true
+	c.headerBy = time.Now().Add(c.admission.limits.HeaderTimeout)
 	c.setReadDeadlineLocked(c.headerBy)
+}
+
+// headerRead is called when net/http has read a header, whole or not, and before
+// it reads anything else.
+func (c *conn) headerRead() {
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	if !c.evicted {
+		// XPORT-30: here and not in the handler, because net/http begins to watch
+		// for the end of input before that, and its read would settle a question
+		// as if nothing had arrived.
+		c.answeredLocked()
+		c.phase = serving
+	}
 }
 
 // beginServing is called when a complete header has arrived. It reports false
@@ -82,7 +97,7 @@ func (c *conn) beginWaiting() {
 	c.handler.Store(false)
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
-	c.waitHeaderLocked(time.Now())
+	c.waitHeaderLocked()
 	c.admission.notifyLocked()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"microvms/agentd/internal/limits"
+	"microvms/agentd/trace"
 )
 
 // fakeConn notes deadlines.
@@ -24,11 +25,11 @@ func (f *fakeConn) last() time.Time                   { return f.read[len(f.read
 func TestOneDeadlineOverTheWait(t *testing.T) {
 	t.Attr("requirement", "XPORT-6")
 	fake := &fakeConn{}
-	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour}, "v", func(string, ...any) {})
+	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour}, "v", trace.System{}, func(string, ...any) {})
 	c := &conn{Conn: fake, admission: a}
 	a.conns[c] = struct{}{}
 	start := time.Now()
-	c.waitHeaderLocked(start)
+	c.waitHeaderLocked()
 	due := fake.last()
 	for _, asked := range []time.Time{{}, start.Add(2 * time.Hour)} {
 		c.SetReadDeadline(asked)

@@ -92,7 +92,7 @@ func (c *conn) askLocked() {
 		c.concedeLocked()
 		return
 	}
-	c.admission.asked = c
+	c.admission.asked, c.woken = c, true
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
@@ -142,25 +142,33 @@ func (c *conn) readOn(n int, err error) (again bool, result error) {
 	switch {
 	case n > 0:
 		if c.phase == awaitingBody {
-			c.since = time.Now() // an upload that moves is not stalled
+			c.since = c.admission.clock.Now() // an upload that moves is not stalled
 		}
 		c.answeredLocked()
 	case c.evicted:
 		return false, errEvicted
 	case !errors.Is(err, os.ErrDeadlineExceeded):
-	case !c.readBy.IsZero() && !time.Now().Before(c.readBy): // its own deadline
+	case !c.woken: // by nobody, so it is the read's own deadline
+	default:
+		return c.settleLocked()
+	}
+	return false, err
+}
+
+// settleLocked answers the question for which a read was woken.
+func (c *conn) settleLocked() (again bool, err error) {
+	c.woken = false
+	switch {
 	case c.admission.asked != c:
 		return true, nil
 	case unread(c.Conn) > 0:
 		// XPORT-30: it arrived before the question was settled, so it is read.
 		c.Conn.SetReadDeadline(c.readBy)
 		return true, nil
-	default:
-		// XPORT-5: closed, not answered: nothing of it is in force.
-		c.concedeLocked()
-		return false, errEvicted
 	}
-	return false, err
+	// XPORT-5: closed, not answered: nothing of it is in force.
+	c.concedeLocked()
+	return false, errEvicted
 }
 
 // enter begins a phase of a request under way, at whose end leave restores the
@@ -174,7 +182,7 @@ func (c *conn) enter(p phase) (leave func()) {
 	defer a.mu.Unlock()
 	c.answeredLocked()
 	formerly, since := c.phase, c.since
-	c.phase, c.since = p, time.Now()
+	c.phase, c.since = p, a.clock.Now()
 	a.notifyLocked()
 	return func() {
 		a.mu.Lock()

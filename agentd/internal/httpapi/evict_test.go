@@ -1,16 +1,18 @@
 package httpapi
 
 import (
+	"io"
 	"net"
 	"testing"
 	"time"
 
 	"microvms/agentd/internal/limits"
+	"microvms/agentd/trace"
 )
 
 // room is an admission at its cap with connections in given phases.
 func room(grace time.Duration, conns ...*conn) *admission {
-	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour, EvictionGrace: grace}, "v", func(string, ...any) {})
+	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour, EvictionGrace: grace}, "v", trace.System{}, func(string, ...any) {})
 	for i, c := range conns {
 		c.Conn, c.admission, c.serial = &fakeConn{}, a, uint64(i)
 		a.conns[c] = struct{}{}
@@ -88,7 +90,7 @@ func TestWhatArrivedIsRead(t *testing.T) {
 	c := &conn{}
 	a := room(-1, c)
 	c.Conn = server
-	c.waitHeaderLocked(time.Now())
+	c.waitHeaderLocked()
 	if _, err := client.Write([]byte("GET ")); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 	c := &conn{}
 	a := room(-1, c)
 	c.Conn = server
-	c.waitHeaderLocked(time.Now())
+	c.waitHeaderLocked()
 	a.makeRoomLocked(time.Now())
 	if again, err := c.readOn(0, nil); again || err != nil || a.asked != c {
 		t.Fatalf("an end of input answers %v, %v", again, err)
@@ -139,5 +141,43 @@ func TestQuestionIsTakenBack(t *testing.T) {
 	buf := make([]byte, 10)
 	if n, err := c.Read(buf); err != nil || n != 1 {
 		t.Errorf("read %d bytes (%v), want 1", n, err)
+	}
+}
+
+// TestWhoseHeaderIsReadIsNotClosed asks a connection after its header came in
+// and before its handler begins, while net/http already reads on to see the end
+// of input: that read is no sign that nothing has arrived.
+func TestWhoseHeaderIsReadIsNotClosed(t *testing.T) {
+	t.Attr("requirement", "XPORT-30")
+	server, client := pipe(t)
+	c := &conn{}
+	a := room(-1, c)
+	c.Conn = server
+	c.waitHeaderLocked()
+	if _, err := client.Write([]byte("GET ")); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 10)
+	if n, err := c.Read(buf); err != nil || n != 4 {
+		t.Fatalf("read %d bytes (%v), want 4", n, err)
+	}
+	a.mu.Lock()
+	a.makeRoomLocked(time.Now()) // a newcomer comes in between
+	a.mu.Unlock()
+	c.headerRead()
+	if a.asked != nil {
+		t.Error("the question outlives the header that answers it")
+	}
+	watched := make(chan error, 1)
+	go func() {
+		_, err := c.Read(buf[:1])
+		watched <- err
+	}()
+	if !c.beginServing() {
+		t.Error("a request whose header is read is not served")
+	}
+	client.Close()
+	if err := <-watched; err != io.EOF {
+		t.Errorf("the watch for the end of input ends with %v", err)
 	}
 }

@@ -88,7 +88,11 @@ func New(c Config) *Server {
 			return context.WithValue(ctx, connKey{}, nc)
 		},
 		ConnState: func(nc net.Conn, state http.ConnState) {
-			if c, ok := nc.(*conn); ok && state == http.StateIdle {
+			c, ok := nc.(*conn)
+			switch {
+			case ok && state == http.StateActive:
+				c.headerRead()
+			case ok && state == http.StateIdle:
 				c.beginWaiting()
 			}
 		},
@@ -102,7 +106,8 @@ func New(c Config) *Server {
 // Serve accepts connections from l until Shutdown. It returns nil after a
 // shutdown and closes l in any case.
 func (s *Server) Serve(l net.Listener) error {
-	a := newAdmission(l, s.limits, s.config.Version, s.log.Debug)
+	a := newAdmission(l, s.limits, s.config.Version, s.config.Clock, s.log.Debug)
+	a.recorder = s.config.Recorder
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
