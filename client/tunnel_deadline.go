@@ -26,11 +26,11 @@ func newConnDeadline() *connDeadline {
 func (d *connDeadline) set(at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
-	}
-	if d.ctx.Err() != nil {
+	// A timer that has fired may have its call still before it. That call ends the
+	// context it was made for, which then must not be the new deadline's.
+	fired := d.timer != nil && !d.timer.Stop()
+	d.timer = nil
+	if fired || d.ctx.Err() != nil {
 		d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	}
 	if at.IsZero() {
