@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"microvms/agentd/api"
 )
@@ -135,7 +136,7 @@ func (s *Session) upload(ctx context.Context, route, path string, query url.Valu
 	req.Header.Set("Content-Type", media)
 	if size == 0 {
 		req.Body = http.NoBody
-		close(body.closed)
+		body.Close()
 	} else {
 		req.Body = body
 	}
@@ -150,7 +151,7 @@ func (s *Session) upload(ctx context.Context, route, path string, query url.Valu
 		cancel(context.Canceled)
 		<-body.closed
 		if cancelled != nil {
-			if body.failed != nil {
+			if body.failed != nil && ctx.Err() == nil {
 				return &Error{Kind: KindPrecondition, Message: "cannot read what is to be sent", Err: body.failed}
 			}
 			return s.silence(ctx, reqCtx, c, cancelled)
@@ -177,6 +178,7 @@ type source struct {
 	src    io.Reader
 	renew  func()
 	closed chan struct{}
+	once   sync.Once
 	failed error // of src; read after closed
 }
 
@@ -189,13 +191,9 @@ func (b *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is called once by the transport, whatever becomes of the request.
+// Close is called by the transport, whatever becomes of the request.
 func (b *source) Close() error {
-	select {
-	case <-b.closed:
-	default:
-		close(b.closed)
-	}
+	b.once.Do(func() { close(b.closed) })
 	return nil
 }
 

@@ -2,9 +2,11 @@
 // their code against it without a VM, a socket or a real process. Commands are
 // Go functions, called [Program]s.
 //
-// It answers the exec routes, procs and health as the daemon does (wire facts,
-// sections 2 and 6 to 8); a test of package client runs the same requests
-// against both and compares the answers. Time is package time's, so inside a
+// It answers the exec routes, procs, health and the routes for files and archives
+// as the daemon does (wire facts, sections 2, 6 to 8 and 11); a test of package
+// client runs the same requests against both and compares the answers. Its files
+// are in memory, those of the machine are out of its reach, and there is no limit
+// on their size. Tunnels it has none. Time is package time's, so inside a
 // testing/synctest bubble it is the bubble's.
 package microvmtest
 
@@ -12,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,10 +46,14 @@ type Server struct {
 	// hand it to next. It makes what a real daemon cannot be made to do.
 	Intercept func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
+	disk sync.Mutex // guards root and all below it
+	root *node
+
 	mu    sync.Mutex
 	execs map[string]*exec
 	order []*exec
 	mux   *http.ServeMux
+	allow map[string]string // methods, by path
 }
 
 // New returns a bootstrapped server with Token, the daemon's default limits and
@@ -56,7 +63,7 @@ func New() *Server {
 		Token: Token, Programs: Programs(),
 		HeadBytes: 8 << 20, RingBytes: 1 << 20,
 		KillGrace: 10 * time.Second, StdinTimeout: 5 * time.Second, KeepAlive: 15 * time.Second,
-		execs: make(map[string]*exec),
+		execs: make(map[string]*exec), root: newFolder(),
 	}
 	s.mux = http.NewServeMux()
 	routes := map[string]http.HandlerFunc{
@@ -70,10 +77,18 @@ func New() *Server {
 		"POST " + api.PathExecAck:   s.bearer(s.ack),
 		"POST " + api.PathExecKill:  s.bearer(s.kill),
 		"GET " + api.PathProcs:      s.bearer(s.procs),
+		"GET " + api.PathFile:       s.bearer(s.getFile),
+		"PUT " + api.PathFile:       s.bearer(s.putFile),
+		"GET " + api.PathTar:        s.bearer(s.getTar),
+		"PUT " + api.PathTar:        s.bearer(s.putTar),
 		"/":                         s.notFound,
 	}
+	s.allow = map[string]string{}
 	for pattern, handler := range routes {
 		s.mux.HandleFunc(pattern, handler)
+		if method, path, ok := strings.Cut(pattern, " "); ok {
+			s.allow[path] = strings.TrimPrefix(s.allow[path]+", "+method, ", ")
+		}
 	}
 	return s
 }
@@ -126,8 +141,20 @@ func (s *Server) bearer(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (s *Server) notFound(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusNotFound)
+// notFound answers what no route takes: its path, or its method.
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	refused := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", s.allow[r.URL.Path])
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
+	switch r.URL.Path {
+	case api.PathHealth:
+		refused(w, r)
+	case api.PathFile, api.PathTar, api.PathProcs, api.PathDiscovery:
+		s.bearer(refused)(w, r)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
 }
 
 func (s *Server) methodNotAllowed(w http.ResponseWriter, _ *http.Request) {

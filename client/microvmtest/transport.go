@@ -27,14 +27,14 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := req.Clone(ctx)
 	r.RequestURI = r.URL.RequestURI()
 	r.RemoteAddr = "127.0.0.1:1"
-	if r.Body == nil {
-		r.Body = http.NoBody
-	}
+	body := &requestBody{ctx: ctx, src: r.Body}
+	r.Body = body
 	reader, writer := io.Pipe()
 	w := &memoryWriter{header: make(http.Header), body: writer, ready: make(chan struct{})}
 	broken := make(chan struct{})
 	go func() {
 		defer cancel()
+		defer body.end()
 		defer func() {
 			if p := recover(); p != nil {
 				if p != http.ErrAbortHandler {
@@ -64,6 +64,32 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.sent, Body: &memoryBody{reader, cancel}, ContentLength: -1, Request: req,
 	}, nil
+}
+
+// requestBody is what the handler reads. The client's own body is closed once,
+// when the handler has ended, and never while it is read.
+type requestBody struct {
+	ctx context.Context
+	src io.ReadCloser // may be nil
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	switch {
+	case b.ctx.Err() != nil:
+		return 0, b.ctx.Err()
+	case b.src == nil:
+		return 0, io.EOF
+	}
+	return b.src.Read(p)
+}
+
+// Close is the handler's, and changes nothing.
+func (b *requestBody) Close() error { return nil }
+
+func (b *requestBody) end() {
+	if b.src != nil {
+		b.src.Close()
+	}
 }
 
 type memoryBody struct {

@@ -89,7 +89,7 @@ func TestRegistryMatchesTree(t *testing.T) {
 	srv := microvmtest.New()
 	defer srv.Close()
 	seen := map[string]bool{}
-	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash", "cost",
+	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash", "cost", "cp - vm:/f",
 		"kill a", "exec --detach --exec-id c cat"} {
 		seen[checkKeys(t, srv, line)] = true
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"microvms/agentd/api"
 	"microvms/client"
 )
 
@@ -51,10 +52,25 @@ var wireHints = map[client.WireKind]string{
 // that a server error, which is retryable, yet its usual cause stays.
 const spawnHint = "check that the program and the working directory exist in the VM, and that PATH is set there"
 
+// fileHints replace a row's hint for one wire kind of a file route.
+var fileHints = map[client.WireKind]string{
+	client.WireNotFound:            "there is no such file or folder in the VM",
+	client.WireServerError:         "the daemon's text says why: a file where a folder should be stays, and a failing disk may not",
+	client.WireInsufficientStorage: "the VM keeps a reserve of its disk free: remove something there, or copy less",
+	client.WireTooLarge:            "the VM takes at most so much at once: copy less, or raise the daemon's limit",
+}
+
 // hintOf gives the one hint for an error of a row, empty if there is none.
 func hintOf(err error, row exitRow) string {
 	if errors.Is(err, client.ErrSpawn) {
 		return spawnHint
+	}
+	// What the exec routes mean by a status is not what the file routes mean.
+	var apiErr *client.APIError
+	if errors.As(err, &apiErr) && (apiErr.Path == api.PathFile || apiErr.Path == api.PathTar) {
+		if hint := fileHints[client.WireKindOf(err)]; hint != "" {
+			return hint
+		}
 	}
 	if hint := wireHints[client.WireKindOf(err)]; hint != "" {
 		return hint

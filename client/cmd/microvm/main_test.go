@@ -52,6 +52,7 @@ func setupScript(env *testscript.Env) error {
 	env.Defer(func() { d.Stop() })
 	env.Values[daemonKey{}] = d
 	env.Setenv("MICROVM_ENDPOINT", d.Endpoint)
+	env.Setenv("ENDPOINT", d.Endpoint)
 	env.Setenv("MICROVM_AGENT_TOKEN", daemontest.Token)
 	env.Setenv("TOKEN", daemontest.Token)
 	return nil

@@ -30,6 +30,7 @@ type root struct {
 	Kill       killCommand       `cmd:"" help:"End a command and its process group."`
 	Ps         psCommand         `cmd:"" help:"List the process groups of all commands."`
 	Ack        ackCommand        `cmd:"" help:"Take the result of a finished command; the daemon then forgets it."`
+	Cp         copyCommand       `cmd:"" help:"Copy files and folders into and out of the VM."`
 	Health     healthCommand     `cmd:"" help:"Show the daemon's health."`
 	Cost       costCommand       `cmd:"" help:"Estimate what a VM costs; compare running with suspended."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
@@ -69,6 +70,21 @@ var registry = []entry{
 	{"kill", "microvm.kill", []string{"execId", "killed"}, "microvm kill x-0123456789abcdef"},
 	{"ps", "microvm.ps", []string{"procs"}, "microvm ps"},
 	{"ack", "microvm.exec", []string{"execId", "phase", "exitCode", "stdout", "stderr", "truncated"}, "microvm ack x-0123456789abcdef"},
+	{"cp", "microvm.copy", []string{"direction", "bytes", "local", "remote", "tar", "skipped"},
+		"microvm cp main.go vm:/srv/app/             # into a folder of the VM\n" +
+			"microvm cp vm:/var/log/app.log .            # and out of one\n" +
+			"microvm cp --exclude .git/ . vm:/srv/app    # what is in a folder\n" +
+			"microvm cp vm:/srv/app/. build              # only what is in it\n" +
+			"tar c . | microvm cp --tar - vm:/srv/app    # an archive, extracted in the VM\n" +
+			"microvm cp vm:/etc/hosts - | grep localhost\n\n" +
+			"One side is in the VM: vm: and an absolute path. A local file whose name begins so is written as ./vm:name.\n" +
+			"A folder goes into a destination that exists under its own name, else it becomes the destination; with /. at its end " +
+			"only its content goes.\n" +
+			"Folders keep modes, without setuid, setgid and sticky; the daemon also takes group and other write away. The owner in the VM is root; times " +
+			"are not kept. A file out of the VM has the mode of the file that it replaces, or that of a new file: the wire does not tell its own.\n" +
+			"Links are copied as links. One that leads out of its folder is refused on the way in, and skipped with a warning on the way out, as are devices and pipes.\n" +
+			"--exclude takes *, ? and [...]: without a slash it matches a name at any depth, with one a path from the folder on, with one at the end only folders.\n" +
+			"A copy of a file is there whole or not at all; a folder that breaks off leaves what was copied until then."},
 	{"health", "microvm.health", []string{"version", "bootstrapped", "identityDegraded", "identityRepaired", "diskAvailableBytes",
 		"diskUnderPressure", "busy", "execs"}, "microvm health --endpoint http://127.0.0.1:9000"},
 	{"cost", "microvm.cost", []string{"report", "comparison", "budget"},
@@ -97,6 +113,7 @@ func (*stdinCommand) Help() string      { return example("stdin") }
 func (*killCommand) Help() string       { return example("kill") }
 func (*psCommand) Help() string         { return example("ps") }
 func (*ackCommand) Help() string        { return example("ack") }
+func (*copyCommand) Help() string       { return example("cp") }
 func (*healthCommand) Help() string     { return example("health") }
 func (*costCommand) Help() string       { return example("cost") }
 func (*completionCommand) Help() string { return example("completion") }

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
 // sink writes until the first error, then discards: a command's work goes on
@@ -57,8 +55,7 @@ func (s *sink) left() bool {
 // paint makes a word red on a terminal that wants colour.
 func (a *app) paint(word string) string {
 	// CLI-25: only a terminal that wants it, because escapes are noise to the next program.
-	file, ok := a.stderr.w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) || a.env("NO_COLOR") != "" || a.env("CLICOLOR") == "0" || a.env("TERM") == "dumb" {
+	if !a.stderrIsTerminal() || a.env("NO_COLOR") != "" || a.env("CLICOLOR") == "0" || a.env("TERM") == "dumb" {
 		return word
 	}
 	return "\x1b[1;31m" + word + "\x1b[0m"

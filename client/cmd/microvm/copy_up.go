@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"microvms/client"
+	"microvms/client/folder"
+)
+
+// up copies into the VM.
+func (j *copying) up(ctx context.Context) error {
+	if j.local == stdio {
+		src, stop := j.app.input(ctx)
+		defer stop()
+		if j.tar {
+			return j.upTar(ctx, src, -1)
+		}
+		return j.upFile(ctx, "", src, -1)
+	}
+	// Followed: a link that the caller names is meant for what it leads to.
+	info, err := os.Stat(j.local)
+	if err != nil {
+		return localError(fmt.Sprintf("cannot copy %q", j.local), err)
+	}
+	if info.IsDir() {
+		if j.tar {
+			return usage("%q is a folder: leave --tar out, which is for an archive", j.local)
+		}
+		return j.upFolder(ctx)
+	}
+	if err := j.forFiles(j.local); err != nil {
+		return err
+	}
+	file, err := os.Open(j.local)
+	if err != nil {
+		return localError(fmt.Sprintf("cannot copy %q", j.local), err)
+	}
+	defer file.Close()
+	src, size := io.Reader(file), int64(-1)
+	if info.Mode().IsRegular() {
+		// CLI-34: what the daemon gives to a file without a mode is not what it had here.
+		if perm := info.Mode().Perm(); j.mode == nil {
+			j.mode = &perm
+		}
+		if size = info.Size(); size > 0 { // below /proc, the size is not known
+			src = io.LimitReader(file, size)
+		}
+	}
+	if j.tar {
+		return j.upTar(ctx, src, size)
+	}
+	return j.upFile(ctx, filepath.Base(j.local), src, size)
+}
+
+// upFile writes one file. base is its name in a folder, "" for input, which has
+// none.
+func (j *copying) upFile(ctx context.Context, base string, src io.Reader, size int64) error {
+	dst := j.remote
+	into := strings.HasSuffix(dst, "/")
+	if !into {
+		place, err := j.look(ctx, dst)
+		if err != nil {
+			return err
+		}
+		into = place == isFolder
+	}
+	if into {
+		if base == "" {
+			return usage("%q is a folder: name the file in it", vmPrefix+dst)
+		}
+		dst = below(dst, base)
+	}
+	opts := client.PutFileOptions{Size: max(size, 0)}
+	if j.mode != nil && *j.mode == 0 { // the wire has no word for it: without a mode it is 0644
+		return usage("a file that nobody may use cannot be made in the VM: give another --mode")
+	}
+	if j.mode != nil {
+		opts.Mode = *j.mode
+	}
+	body := &counted{src: src, p: j.app.progress(size)}
+	defer body.p.end()
+	if err := j.session.PutFile(ctx, dst, body, opts); err != nil {
+		return err
+	}
+	j.data.Remote, j.data.Bytes = vmPrefix+dst, body.n
+	return nil
+}
+
+// upTar sends an archive as it is.
+func (j *copying) upTar(ctx context.Context, src io.Reader, size int64) error {
+	body := &counted{src: src, p: j.app.progress(size)}
+	defer body.p.end()
+	if err := j.session.PutTar(ctx, j.remote, body); err != nil {
+		return err
+	}
+	j.data.Bytes = body.n
+	return nil
+}
+
+// upFolder sends a folder as an archive that is made on the way.
+func (j *copying) upFolder(ctx context.Context) error {
+	if err := j.forFolders(j.local); err != nil {
+		return err
+	}
+	list, err := folder.List(j.local, j.excludes)
+	if err != nil {
+		var leads *folder.LinkError
+		err = localError(fmt.Sprintf("cannot copy %q", j.local), err)
+		if errors.As(err, &leads) {
+			// CLI-36: found before the first byte, because the daemon refuses the whole archive.
+			err = &commandError{err: err, suggestions: []string{fmt.Sprintf("leave it out with --exclude '/%s'", leads.Name)}}
+		}
+		return err
+	}
+	defer list.Close()
+	for _, name := range list.Skipped {
+		j.skip(name, "it is no file, folder or link")
+	}
+	root, prefix, err := j.folderPlace(ctx)
+	if err != nil {
+		return err
+	}
+	pr, pw := io.Pipe()
+	packed := make(chan struct{})
+	go func() {
+		defer close(packed)
+		pw.CloseWithError(list.Pack(pw, prefix))
+	}()
+	body := &counted{src: pr, p: j.app.progress(list.Bytes)}
+	err = j.session.PutTar(ctx, root, body)
+	body.p.end()
+	pr.Close()
+	<-packed
+	if err != nil {
+		return err
+	}
+	j.data.Remote, j.data.Bytes = vmPrefix+strings.TrimSuffix(below(root, prefix), "/"), list.Bytes
+	if j.data.Remote == vmPrefix {
+		j.data.Remote += "/"
+	}
+	return nil
+}
+
+// folderPlace says below which folder of the VM the archive goes, and under
+// which name the local folder stands in it: inside an existing folder under its
+// own name, else as the name that was asked for. Its content alone goes up when
+// it is named with a dot at the end.
+func (j *copying) folderPlace(ctx context.Context) (root, prefix string, err error) {
+	dst := strings.TrimRight(j.remote, "/")
+	name := filepath.Base(j.local)
+	if onlyContent(j.local) || name == string(filepath.Separator) {
+		return below(dst, ""), "", nil
+	}
+	place, err := j.look(ctx, j.remote)
+	if err != nil {
+		return "", "", err
+	}
+	switch place {
+	case isFolder:
+		return below(dst, ""), name, nil
+	case isOther:
+		return "", "", &client.Error{Kind: client.KindPrecondition,
+			Message: fmt.Sprintf("%q is no folder: the folder %q cannot be copied onto it", vmPrefix+dst, j.local)}
+	}
+	if base := path.Base(dst); base != "." && base != ".." {
+		return path.Dir(dst), base, nil
+	}
+	return dst, "", nil
+}
+
+// onlyContent says whether a path names the content of a folder: its last name
+// is a dot or two.
+func onlyContent(name string) bool {
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	return last == "." || last == ".."
+}
+
+// below is a path in a folder of the VM. Nothing is resolved: ".." behind a link
+// is not what it looks like.
+func below(dir, name string) string { return strings.TrimRight(dir, "/") + "/" + name }
+
+// What a path of the VM is.
+const (
+	isAbsent = iota
+	isFolder
+	isOther
+)
+
+// look asks what a path of the VM is. The dot makes the daemon refuse whatever
+// it is, so that no content is sent and no pipe is waited for: 400 for a folder,
+// 404 for nothing, 500 for what is no folder (wire facts, section 11.1).
+func (j *copying) look(ctx context.Context, name string) (int, error) {
+	r, err := j.session.GetFile(ctx, below(name, "."), client.Lines{})
+	if err == nil {
+		r.Close()
+		return isOther, nil
+	}
+	switch status(err) {
+	case http.StatusBadRequest:
+		return isFolder, nil
+	case http.StatusNotFound:
+		return isAbsent, nil
+	case http.StatusInternalServerError:
+		return isOther, nil
+	}
+	return 0, err
+}
