@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"microvms/model"
+	"microvms/model/admission"
 	"microvms/model/bench"
 	"microvms/model/bootstrap"
 	"microvms/model/execstart"
@@ -20,6 +21,7 @@ func All() []model.Suite {
 		execstart.Suite(),
 		tunnel.Suite(),
 		transfer.Suite(),
+		admission.Suite(),
 		bench.Suite(),
 	}
 }
