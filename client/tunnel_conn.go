@@ -36,6 +36,7 @@ type Tunnel struct {
 	session *tunnel.Session // nil for a plain tunnel
 
 	chunks chan []byte   // from the pump; closed at its end
+	unread chan struct{} // the pump offers a token while it has a chunk that nobody takes
 	ended  chan struct{} // closed once outcome is set
 	pumped chan struct{} // closed when the pump has ended
 
@@ -57,7 +58,7 @@ var _ net.Conn = (*Tunnel)(nil)
 func newTunnel(s *Session, ws *websocket.Conn, port uint16) *Tunnel {
 	return &Tunnel{
 		owner: s, ws: ws, port: port,
-		chunks: make(chan []byte), ended: make(chan struct{}), pumped: make(chan struct{}), local: make(chan struct{}),
+		chunks: make(chan []byte), unread: make(chan struct{}), ended: make(chan struct{}), pumped: make(chan struct{}), local: make(chan struct{}),
 		readDeadline: newConnDeadline(), writeDeadline: newConnDeadline(),
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1),
 	}
@@ -147,11 +148,21 @@ func (t *Tunnel) pump() {
 			turn--
 			continue
 		}
+		t.hand(data)
+	}
+}
+
+// hand gives a chunk to the next Read.
+func (t *Tunnel) hand(data []byte) {
+	for {
 		select {
 		case t.chunks <- data:
+		case t.unread <- struct{}{}:
+			continue
 		case <-t.local: // nobody reads any more: the rest is dropped
 		case <-t.owner.closing.Done():
 		}
+		return
 	}
 }
 
@@ -248,7 +259,7 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 		defer func() { <-t.writing }()
 	case <-ctx.Done():
 		return 0, os.ErrDeadlineExceeded
-	case <-t.local:
+	case <-t.unread:
 		return 0, net.ErrClosed
 	}
 	for len(p) > 0 {
@@ -273,7 +284,8 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 }
 
 // writeFailed says why a write failed: the tunnel's end explains it better than
-// the transport does, and the pump is about to know it.
+// the transport does, and the pump is about to know it, unless bytes that nobody
+// reads keep it from the end.
 func (t *Tunnel) writeFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return os.ErrDeadlineExceeded
@@ -283,9 +295,10 @@ func (t *Tunnel) writeFailed(ctx context.Context, err error) error {
 	select {
 	case <-t.ended:
 		return t.Outcome().writeError()
+	case <-t.unread:
 	case <-timer.C:
-		return tunnelFailed("cannot write to the tunnel", err)
 	}
+	return tunnelFailed("cannot write to the tunnel", err)
 }
 
 // Close ends the tunnel and with it the guest's connection. A verified tunnel

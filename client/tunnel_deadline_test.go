@@ -1,8 +1,11 @@
 package client
 
 import (
+	"errors"
+	"io"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -30,4 +33,26 @@ func TestDeadlineThatWasPutOff(t *testing.T) {
 	if d.now().Err() != nil {
 		t.Error("the deadline that passed ends what waits for the next one")
 	}
+}
+
+// TestFailedWriteDoesNotWaitForAReader lets a write fail while bytes that nobody
+// reads keep the pump from the tunnel's end: the write returns at once.
+func TestFailedWriteDoesNotWaitForAReader(t *testing.T) {
+	t.Attr("requirement", "TUNNEL-14")
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New("http://127.0.0.1:1", "token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tunnel := newTunnel(s, nil, 1)
+		go tunnel.hand([]byte("x"))
+		began := time.Now()
+		if err := tunnel.writeFailed(t.Context(), io.ErrClosedPipe); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the write failed with %v", err)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the write failed %v after the connection did", waited)
+		}
+		close(tunnel.local)
+	})
 }

@@ -29,7 +29,8 @@ type execCommand struct {
 	Detach        bool     `short:"d" help:"Print the exec id and leave."`
 	Stream        bool     `help:"Print output as it comes."`
 	FromOffset    *uint64  `name:"from-offset" placeholder:"N" help:"With --stream: the first byte wanted."`
-	Stdin         bool     `short:"i" help:"Read this command's input whole, and feed it to the remote one."`
+	Stdin         bool     `short:"i" help:"Read this command's input whole, feed it to the remote one, and close it."`
+	OpenStdin     bool     `name:"open-stdin" help:"With --detach: leave the remote input open, for microvm stdin to write to and to close."`
 	PropagateExit bool     `name:"propagate-exit" help:"Exit with the remote command's own code."`
 	attach
 }
@@ -76,7 +77,7 @@ func (c *execCommand) run(ctx context.Context, a *app) (*result, error) {
 
 // request checks the flags and builds the start request.
 func (c *execCommand) request(a *app) (api.StartRequest, error) {
-	req := api.StartRequest{ExecID: client.NewExecID(), Stdin: c.Stdin}
+	req := api.StartRequest{ExecID: client.NewExecID(), Stdin: c.Stdin || c.OpenStdin}
 	if err := c.conflicts(a); err != nil || c.Poll != nil {
 		return req, err
 	}
@@ -127,7 +128,7 @@ func (c *execCommand) request(a *app) (api.StartRequest, error) {
 func (c *execCommand) conflicts(a *app) error {
 	if c.Poll != nil {
 		for flag, set := range map[string]bool{"a command": c.Command != "" || a.direct, "--exec-id": c.ExecID != nil,
-			"--stream": c.Stream, "--stdin": c.Stdin, "--cwd": c.Cwd != nil, "--detach": c.Detach, "--env": len(c.Env) > 0,
+			"--stream": c.Stream, "--stdin": c.Stdin, "--open-stdin": c.OpenStdin, "--cwd": c.Cwd != nil, "--detach": c.Detach, "--env": len(c.Env) > 0,
 			"--user": c.User != nil, "--group": c.Group != nil, "--shell": c.Shell != nil} {
 			if set {
 				return usage("--poll and %s exclude each other: --poll starts nothing", flag)
@@ -138,7 +139,10 @@ func (c *execCommand) conflicts(a *app) error {
 	case c.Detach && c.Stream:
 		return usage("--detach and --stream exclude each other")
 	case c.Detach && c.Stdin:
-		return usage("--detach and --stdin exclude each other: use microvm stdin")
+		return usage("--detach and --stdin exclude each other: to write later, use --detach --open-stdin and then microvm stdin ID")
+	case c.OpenStdin && !c.Detach:
+		// CLI-41: a command that waits here could not be written to from here.
+		return usage("--open-stdin needs --detach; --stdin feeds this command's own input")
 	case c.ExecID != nil && *c.ExecID == "":
 		return usage("--exec-id: must not be empty; leave it out for a fresh id")
 	case c.FromOffset != nil && !c.Stream:

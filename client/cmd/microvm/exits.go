@@ -30,12 +30,12 @@ var exitTable = []exitRow{
 	{5, client.KindProtocol, "the daemon refused the request on its merits", "", ""},
 	{6, client.KindBuildWedged, "the image build was never scheduled", "`clientToken` is a permanent idempotency key",
 		"an image in CREATING cannot be deleted: note its id and build under a new name"},
-	{7, client.KindLaunchDied, "the VM ended before it ran", "`runHookPayload` arrives wrapped, not as the body", "microvm logs names the log group to read"},
-	{8, client.KindWindowClosed, "the suspended window has passed", "`idlePolicy`", "the window is set at launch with --suspended-sec"},
+	{7, client.KindLaunchDied, "the VM ended before it ran", "`runHookPayload` arrives wrapped, not as the body", "the log group of the image tells why: /aws/lambda-microvms/IMAGE-NAME"},
+	{8, client.KindWindowClosed, "the suspended window has passed", "`idlePolicy`", "the window is set at the launch: launch another VM, with a longer one"},
 	{9, client.KindPlatform, "the platform failed, or the VM is not usable", "", ""},
 	{10, client.KindTimeout, "a deadline of this command; the VM and the exec are untouched", "", "polling only reads: poll again"},
 	{11, client.KindInterrupted, "interrupted after a launch or a start", "The build log group survives Terraform", ""},
-	{12, client.KindPrecondition, "something this command needs is missing", "", "microvm doctor checks all prerequisites"},
+	{12, client.KindPrecondition, "something this command needs is missing", "", "the text names what is missing or in the way"},
 	{13, client.KindExecFailed, "the sandbox is fine; the command in it failed", "", ""},
 }
 
@@ -62,8 +62,13 @@ var fileHints = map[client.WireKind]string{
 
 // hintOf gives the one hint for an error of a row, empty if there is none.
 func hintOf(err error, row exitRow) string {
-	if errors.Is(err, client.ErrSpawn) {
+	switch {
+	case errors.Is(err, client.ErrSpawn):
 		return spawnHint
+	case errors.Is(err, client.ErrStdinNotRequested):
+		return "it has no input: start it with microvm exec --detach --open-stdin"
+	case errors.Is(err, client.ErrStdinClosed):
+		return "its input has ended: exec --stdin closes it, and so does microvm stdin --eof"
 	}
 	// What the exec routes mean by a status is not what the file routes mean.
 	var apiErr *client.APIError

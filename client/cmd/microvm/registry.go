@@ -59,14 +59,19 @@ var registry = []entry{
 			"microvm exec -- ls -l '/a dir'              # after --: an argument vector, no shell\n" +
 			"microvm exec --user app --shell bash 'cd; make'\n" +
 			"microvm exec --stream --json 'make test'    # a JSON line for each event, then the envelope\n" +
+			"microvm exec -i -- wc -c < file             # feed it a file\n" +
 			"microvm exec --detach 'sleep 600'           # print the exec id and leave\n" +
+			"microvm exec --detach --open-stdin 'sort'   # the same, and feed it later: microvm stdin --help\n" +
 			"microvm exec --poll x-0123456789abcdef      # read its record\n\n" +
 			"Exit code 0 only if the command exited 0; 13 if it did not, unless --propagate-exit hands on its own code " +
 			"(124 deadline, 127 not found, 128+n signal).\n" +
 			"The first Ctrl-C detaches: the command goes on, exit code 11. A second one within a second kills it."},
 	{"stdin", "microvm.stdin", []string{"execId", "written", "eof"},
-		"microvm stdin x-0123456789abcdef --data 'yes' --eof\n" +
-			"tar c . | microvm stdin x-0123456789abcdef --data - --eof"},
+		"id=$(microvm exec --detach --open-stdin 'sort > sorted')\n" +
+			"printf 'b\\na\\n' | microvm stdin $id --data -\n" +
+			"microvm stdin $id --data c --eof            # the last of it; sort ends\n\n" +
+			"The input stays open until --eof, whatever was written. An exec that was started without --open-stdin has none " +
+			"to write to (exit code 5), and one that was fed by exec --stdin has a closed one."},
 	{"kill", "microvm.kill", []string{"execId", "killed"}, "microvm kill x-0123456789abcdef"},
 	{"ps", "microvm.ps", []string{"procs"}, "microvm ps"},
 	{"ack", "microvm.exec", []string{"execId", "phase", "exitCode", "stdout", "stderr", "truncated"}, "microvm ack x-0123456789abcdef"},

@@ -158,9 +158,9 @@ func psResult(groups []api.ProcGroup) *result {
 
 // stdinCommand is `microvm stdin`.
 type stdinCommand struct {
-	ExecID string  `arg:"" name:"exec-id" help:"The exec to write to; it must have been started with --stdin."`
-	Data   *string `placeholder:"TEXT" help:"What to write; - reads this command's own input."`
-	EOF    bool    `name:"eof" help:"Close the input after that."`
+	ExecID string  `arg:"" name:"exec-id" help:"The exec to write to, started with microvm exec --detach --open-stdin."`
+	Data   *string `placeholder:"TEXT" help:"What to write, as it is: a newline is yours to add; - writes this command's own input."`
+	EOF    bool    `name:"eof" help:"Close the input after that, or alone."`
 	attach
 }
 
