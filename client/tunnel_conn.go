@@ -81,15 +81,17 @@ func (t *Tunnel) start() bool {
 }
 
 // finish sets the outcome. The first one stays.
-func (t *Tunnel) finish(o TunnelOutcome) bool {
+func (t *Tunnel) finish(o TunnelOutcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.outcome.End != TunnelOpen || t.ending {
-		return false
+	t.finishLocked(o)
+}
+
+func (t *Tunnel) finishLocked(o TunnelOutcome) {
+	if t.outcome.End == TunnelOpen && !t.ending {
+		t.outcome = o
+		close(t.ended)
 	}
-	t.outcome = o
-	close(t.ended)
-	return true
 }
 
 // beginEnd makes this side the first to end. It reports false when the far end
@@ -105,9 +107,9 @@ func (t *Tunnel) beginEnd() bool {
 // settle sets the outcome after beginEnd.
 func (t *Tunnel) settle(o TunnelOutcome) {
 	t.mu.Lock()
-	t.ending = false
-	t.mu.Unlock()
-	t.finish(o)
+	defer t.mu.Unlock()
+	t.ending = false // under one lock with the outcome, or the pump could come between
+	t.finishLocked(o)
 }
 
 // Outcome says how the tunnel ended, with End TunnelOpen while it has not.
@@ -259,7 +261,7 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 		defer func() { <-t.writing }()
 	case <-ctx.Done():
 		return 0, os.ErrDeadlineExceeded
-	case <-t.unread:
+	case <-t.local:
 		return 0, net.ErrClosed
 	}
 	for len(p) > 0 {
@@ -281,24 +283,6 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 		n, p = n+size, p[size:]
 	}
 	return n, nil
-}
-
-// writeFailed says why a write failed: the tunnel's end explains it better than
-// the transport does, and the pump is about to know it, unless bytes that nobody
-// reads keep it from the end.
-func (t *Tunnel) writeFailed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return os.ErrDeadlineExceeded
-	}
-	timer := time.NewTimer(closeWait)
-	defer timer.Stop()
-	select {
-	case <-t.ended:
-		return t.Outcome().writeError()
-	case <-t.unread:
-	case <-timer.C:
-	}
-	return tunnelFailed("cannot write to the tunnel", err)
 }
 
 // Close ends the tunnel and with it the guest's connection. A verified tunnel

@@ -1,9 +1,12 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
+	"os"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -81,4 +84,22 @@ func (o TunnelOutcome) writeError() error {
 		return o.Err
 	}
 	return &Error{Kind: KindProtocol, Message: "cannot write: the tunnel has ended", Err: net.ErrClosed}
+}
+
+// writeFailed says why a write failed: the tunnel's end explains it better than
+// the transport does, and the pump is about to know it, unless bytes that nobody
+// reads keep it from the end.
+func (t *Tunnel) writeFailed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return os.ErrDeadlineExceeded
+	}
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case <-t.ended:
+		return t.Outcome().writeError()
+	case <-t.unread:
+	case <-timer.C:
+	}
+	return tunnelFailed("cannot write to the tunnel", err)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,4 +56,31 @@ func TestFailedWriteDoesNotWaitForAReader(t *testing.T) {
 		}
 		close(tunnel.local)
 	})
+}
+
+// TestCloseDecidesItsOwnEnd lets the pump learn of the connection's end at every
+// moment of a Close that has begun: how the tunnel ended is what Close says.
+func TestCloseDecidesItsOwnEnd(t *testing.T) {
+	t.Attr("requirement", "TUNNEL-12")
+	s, err := New("http://127.0.0.1:1", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 {
+		tunnel := newTunnel(s, nil, 1)
+		tunnel.beginEnd()
+		var pumps sync.WaitGroup
+		for range 2 {
+			pumps.Go(func() {
+				for tunnel.Outcome().End == TunnelOpen {
+					tunnel.finish(TunnelOutcome{End: TunnelTruncated})
+				}
+			})
+		}
+		tunnel.settle(TunnelOutcome{End: TunnelClosed})
+		pumps.Wait()
+		if end := tunnel.Outcome().End; end != TunnelClosed {
+			t.Fatalf("Close ended the tunnel, and it is %v", end)
+		}
+	}
 }
