@@ -102,9 +102,12 @@ func (s *Session) fileRequest(ctx context.Context, c call, path string, query ur
 	if path == "" || strings.IndexByte(path, 0) >= 0 {
 		return nil, invalidArg("path %q: must not be empty or hold a NUL byte", path)
 	}
-	req, err := http.NewRequestWithContext(ctx, c.method, s.base.String()+c.path+"?"+query.Encode(), body)
+	req, err := http.NewRequestWithContext(ctx, c.method, s.Endpoint()+c.path+"?"+query.Encode(), body)
 	if err != nil {
 		return nil, invalidArg("cannot build the request of %s %s", c.method, c.path)
+	}
+	if err := s.authorize(ctx, req.Header); err != nil {
+		return nil, err
 	}
 	req.Header.Set("User-Agent", "microvm-client")
 	req.Header.Set("Authorization", "Bearer "+s.token.value)
@@ -130,7 +133,7 @@ func (s *Session) upload(ctx context.Context, route, path string, query url.Valu
 	body := &source{src: src, renew: func() { idle.Reset(s.idleTimeout) }, closed: make(chan struct{})}
 	req, err := s.fileRequest(reqCtx, c, path, query, body)
 	if err != nil {
-		return err
+		return s.silence(ctx, reqCtx, c, err)
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", media)
@@ -224,6 +227,7 @@ func (s *Session) download(ctx context.Context, route, path string, query url.Va
 	d.idle = s.clock.AfterFunc(s.idleTimeout, func() { cancel(errDeadline) })
 	req, err := s.fileRequest(reqCtx, c, path, query, nil)
 	if err != nil {
+		err = s.silence(ctx, reqCtx, c, err)
 		d.stop()
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (s *Session) do(ctx context.Context, c call) error {
 
 // send makes the request and returns the answer's head.
 func (s *Session) send(ctx context.Context, c call, body []byte, accept string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, c.method, s.base.String()+c.path, nil)
+	req, err := http.NewRequestWithContext(ctx, c.method, s.Endpoint()+c.path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +91,9 @@ func (s *Session) send(ctx context.Context, c call, body []byte, accept string) 
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		req.ContentLength = int64(len(body))
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if err := s.authorize(ctx, req.Header); err != nil {
+		return nil, err
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", "microvm-client")
@@ -117,9 +120,13 @@ func (s *Session) failure(caller, reqCtx context.Context, c call, err error) err
 		return &Error{Kind: KindRetryable, Wire: WireTransport,
 			Message: fmt.Sprintf("no complete answer of %s %s within %s", c.method, c.path, s.requestTimeout)}
 	}
+	var own *Error
+	if errors.As(err, &own) { // known already, and nothing was sent
+		return own
+	}
 	// CLIENT-23: whether the request had an effect is unknown.
 	return &Error{Kind: KindRetryable, Wire: WireTransport,
-		Message: fmt.Sprintf("cannot complete %s %s", c.method, c.path), Err: err}
+		Message: fmt.Sprintf("cannot complete %s %s", c.method, c.path), Err: s.redactError(err)}
 }
 
 // refusal reads the answer of a request that was refused.
@@ -150,10 +157,7 @@ func (s *Session) describe(e *APIError, body []byte) {
 		e.Code, text = string(wire.Code), wire.Detail
 	}
 	// CLIENT-12: an error is printed and passed on, whatever the daemon put into it.
-	if s.token.value != "" {
-		text = strings.ReplaceAll(text, s.token.value, s.token.String())
-		e.Code = strings.ReplaceAll(e.Code, s.token.value, s.token.String())
-	}
+	text, e.Code = s.redact(text), s.redact(e.Code)
 	text = strings.TrimSpace(text)
 	if len(text) > maxDetailBytes {
 		text = text[:maxDetailBytes]

@@ -10,13 +10,15 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Session talks to one daemon. It is safe for concurrent use. Close it.
 type Session struct {
-	base  *url.URL
+	base  atomic.Pointer[url.URL]
 	token secret
+	proxy *proxy // nil: a direct session
 
 	transport    http.RoundTripper
 	ownTransport *http.Transport // non-nil: Close ends its idle connections
@@ -39,8 +41,8 @@ type Session struct {
 // Without a scheme it is https. The token is the daemon's bearer; it may be
 // empty for a session that only asks for health. No request is made.
 //
-// It returns an error of KindInvalidArg when the endpoint or token cannot be
-// used.
+// It returns an error of KindInvalidArg when the endpoint, the token or an option
+// cannot be used.
 func New(endpoint, token string, opts ...Option) (*Session, error) {
 	base, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -62,7 +64,7 @@ func New(endpoint, token string, opts ...Option) (*Session, error) {
 		DisableCompression: true,
 	}
 	s := &Session{
-		base: base, token: secret{token},
+		token:     secret{token},
 		transport: own, ownTransport: own,
 		log: slog.New(slog.DiscardHandler), clock: systemClock{}, retry: DefaultRetry(),
 		requestTimeout: 60 * time.Second, idleTimeout: 60 * time.Second,
@@ -70,6 +72,13 @@ func New(endpoint, token string, opts ...Option) (*Session, error) {
 	s.closing, s.close = context.WithCancel(context.Background())
 	for _, opt := range opts {
 		opt(s)
+	}
+	s.base.Store(base)
+	if s.proxy != nil {
+		s.proxy.clock = s.clock
+		if err := s.proxy.check(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -91,7 +100,7 @@ func (s *Session) Close() error {
 }
 
 // Endpoint returns the daemon's base URL, without a trailing slash.
-func (s *Session) Endpoint() string { return s.base.String() }
+func (s *Session) Endpoint() string { return s.base.Load().String() }
 
 // LogValue shows the endpoint and nothing secret.
 func (s *Session) LogValue() slog.Value {

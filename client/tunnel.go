@@ -104,7 +104,12 @@ func (r TunnelRequest) query() string {
 
 // upgrade opens the WebSocket. Redirects are answers like any other.
 func (s *Session) upgrade(caller, ctx context.Context, c call) (*websocket.Conn, error) {
-	ws, resp, err := websocket.Dial(ctx, s.base.String()+c.path, &websocket.DialOptions{
+	protocols, err := s.tunnelSubprotocols(ctx)
+	if err != nil {
+		return nil, s.failure(caller, ctx, c, err)
+	}
+	ws, resp, err := websocket.Dial(ctx, s.Endpoint()+c.path, &websocket.DialOptions{
+		Subprotocols: protocols,
 		HTTPClient: &http.Client{
 			Transport:     s.transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

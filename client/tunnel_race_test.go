@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,21 +65,20 @@ func TestCloseDecidesItsOwnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
+	for range 2000 {
 		tunnel := newTunnel(s, nil, 1)
 		tunnel.beginEnd()
-		var all sync.WaitGroup
-		tunnel.mu.Lock()
-		all.Go(func() { tunnel.settle(TunnelOutcome{End: TunnelClosed}) })
-		for range 8 {
-			all.Go(func() { tunnel.finish(TunnelOutcome{End: TunnelTruncated}) })
-		}
-		// A mutex that was waited for longer than a millisecond goes to those that wait, in turn.
-		for began := time.Now(); time.Since(began) < 3*time.Millisecond; {
-			runtime.Gosched()
-		}
-		tunnel.mu.Unlock()
-		all.Wait()
+		pumping, pumped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(pumped)
+			close(pumping)
+			for tunnel.Outcome().End == TunnelOpen {
+				tunnel.finish(TunnelOutcome{End: TunnelTruncated})
+			}
+		}()
+		<-pumping
+		tunnel.settle(TunnelOutcome{End: TunnelClosed})
+		<-pumped
 		if end := tunnel.Outcome().End; end != TunnelClosed {
 			t.Fatalf("Close ended the tunnel, and it is %v", end)
 		}
