@@ -313,18 +313,21 @@ func (s *Session) Rebind(endpoint string) error {
 
 // redact takes both credentials out of a text that the far end had a hand in.
 func (s *Session) redact(text string) string {
-	const word = "[redacted]"
-	if s.token.value != "" {
-		text = strings.ReplaceAll(text, s.token.value, word)
-	}
+	secrets := []string{s.token.value}
 	if s.proxy != nil {
 		s.proxy.mu.Lock()
-		defer s.proxy.mu.Unlock()
-		for _, auth := range s.proxy.recent {
-			text = strings.ReplaceAll(text, auth, word)
+		secrets = append(secrets, s.proxy.recent...)
+		s.proxy.mu.Unlock()
+	}
+	// The longest first: one may be a part of another.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, secret := range secrets {
+		if secret != "" {
+			pairs = append(pairs, secret, s.token.String())
 		}
 	}
-	return text
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // redactError is err, or one with its redacted text where that differs.

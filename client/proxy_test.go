@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"crypto/sha1" // RFC 6455, section 4.2.2
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -348,23 +350,27 @@ func TestProxyTokenIsNeverPrinted(t *testing.T) {
 	_, err := s.Health(t.Context())
 	text += fmt.Sprintf("%v %+v %#v %v", err, err, s, log.String())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Sec-WebSocket-Protocol", "x"+r.Header.Get("Sec-WebSocket-Protocol"))
-		w.Header().Set("Upgrade", "websocket")
-		w.Header().Set("Connection", "Upgrade")
-		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		key := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: x%s\r\n\r\n",
+			base64.StdEncoding.EncodeToString(key[:]), r.Header.Get("Sec-WebSocket-Protocol"))
 	}))
 	defer server.Close()
 	if err := s.Rebind(server.URL); err != nil {
 		t.Fatal(err)
 	}
-	far, err := client.New(server.URL, "t", client.WithProxy(func(context.Context, []uint16) (client.ProxyToken, error) { return token, nil }, 9000, 0))
+	far, err := client.New(server.URL, "agent-token", client.WithProxy(func(context.Context, []uint16) (client.ProxyToken, error) { return token, nil }, 9000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer far.Close()
 	_, err = far.DialTunnel(t.Context(), client.TunnelRequest{Port: 1})
-	if err == nil {
-		t.Error("a far end that selects what was not offered is accepted")
+	if err == nil || !strings.Contains(err.Error(), "unexpected Sec-WebSocket-Protocol") {
+		t.Errorf("a far end that selects what was not offered: %v", err)
 	}
 	text += fmt.Sprintf("%v %+v", err, err)
 	if strings.Contains(text, auth) || !strings.Contains(text, "X-Aws-Proxy-Auth [redacted]") {
