@@ -85,7 +85,7 @@ func judge[S comparable](ctx context.Context, r *report, s replay.Spec[S]) {
 }
 
 func (c *cli) histories(ctx context.Context, r *report) {
-	for _, scope := range []histories.Scope{histories.Whole, histories.ByExec, histories.ByPath} {
+	for _, scope := range []histories.Scope{histories.Whole, histories.ByExec, histories.ByPath, histories.ByTunnel} {
 		config := histories.Config{
 			Scope: scope, Histories: c.Histories, Seed: c.Seed, Workers: 2, PerDaemon: 25, Start: c.startHistories, FailDir: c.Failures,
 		}
@@ -102,6 +102,10 @@ func (c *cli) histories(ctx context.Context, r *report) {
 			}
 			defer os.RemoveAll(root)
 			config.Root = root
+		}
+		if scope == histories.ByTunnel && c.Daemon == "" {
+			r.add(entry{Part: "histories", Name: name, Verdict: leftOut, Text: "needs a daemon that is launched with an identity on this machine: give --daemon"})
+			continue
 		}
 		if c.Daemon == "" {
 			config.Workers = 1
