@@ -46,7 +46,7 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 		}()
 		m.handler.ServeHTTP(w, r)
 		w.WriteHeader(http.StatusOK)
-		writer.Close()
+		writer.CloseWithError(req.Context().Err()) // nil: the whole answer
 	}()
 	context.AfterFunc(req.Context(), func() { reader.CloseWithError(req.Context().Err()) })
 	select {
