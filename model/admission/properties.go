@@ -88,7 +88,7 @@ func (c *Config) slotProperties() []stated {
 				conn := to.Conns[a.Arg[0]]
 				return conn.Ending || conn.Phase == Absent || conn.Phase == Backlog
 			}, "XPORT-32").WitnessedBy(announced)},
-		{c.crowded(), implies("a connection whose end was announced takes no further request", func(from State, a action, to State) bool {
+		{c.crowded() && c.has(Refused, Ignored), implies("a connection whose end was announced takes no further request", func(from State, a action, to State) bool {
 			return from.Conns[a.Arg[0]].Ending
 		}, func(_ State, a action, to State) bool {
 			conn := to.Conns[a.Arg[0]]

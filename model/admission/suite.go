@@ -52,15 +52,16 @@ func Replays() []Config { return []Config{ReplaySlots(), ReplayRoom(), ReplayBod
 
 // DeviantReplay returns the configuration in which a deviation can be seen on
 // the wire: replayed on an honest daemon it must fail. ok is false for a fault
-// that shows in memory only, or takes transitions away only.
+// that shows in memory only, takes transitions away only, or makes a step change
+// nothing, so that no path need go on from it.
 func DeviantReplay(d Deviation) (c Config, ok bool) {
 	switch d {
-	case BodyHeld, IdleUntimed, HookUntimed, UploadUntimed, DrainUntimed, AnswerUntimed:
+	case BodyHeld, MovingStalls, IdleUntimed, HookUntimed, UploadUntimed, DrainUntimed, AnswerUntimed:
 		return c, false
 	case CapIgnored, LeakOnUpgrade, UpgradeUncounted, NewestClosed, IdleFirst, ServingClosed, UnreadClosed, GraceIgnored, NewcomerWaits,
 		QuestionStays, EndUnannounced, UpgradeEnds:
 		c = ReplaySlots()
-	case UploadFirst, BodiesStay, AnswersStay, MovingStalls:
+	case UploadFirst, BodiesStay, AnswersStay:
 		c = ReplayRoom()
 	default:
 		c = ReplayBodies()
