@@ -121,6 +121,9 @@ func (c *claimer) start(o *Operation) []string {
 		return []string{"AGENTD-8", "EXEC-6"}
 	}
 	ids := []string{"EXEC-2"}
+	if o.User == UnknownUser {
+		return append(ids, "EXEC-4") // known, so its name was not looked at
+	}
 	if !c.started[o.Exec] {
 		ids = []string{"EXEC-1"}
 	}

@@ -85,7 +85,21 @@ func (x execSpec) start(s execState, e entry) []execState {
 		}
 		return []execState{s}
 	}
-	if e.Known() && (e.Answer.Status != 200 || e.Answer.Phase != "running") {
+	// EXEC-4: a name is looked at only for an id that is not known.
+	known := x.atomic.Poll(s.Object).Answer == execution.OK
+	switch {
+	case e.Known() && e.Answer.is(400, "unknown_user"):
+		// Such a start has no effect, its own name being refused or that of the start that it waited for.
+		if known || e.User != UnknownUser && !e.shares {
+			return nil
+		}
+		return []execState{s}
+	case e.User == UnknownUser && !known:
+		if e.Known() {
+			return nil
+		}
+		return []execState{s}
+	case e.Known() && (e.Answer.Status != 200 || e.Answer.Phase != "running"):
 		return nil
 	}
 	s.Object, _ = x.atomic.Start(s.Object)

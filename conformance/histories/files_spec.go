@@ -59,7 +59,7 @@ func filePart(path string, ops []*Operation) part {
 			end = math.MaxInt64
 		}
 		p.operations = append(p.operations, porcupine.Operation{
-			ClientId: o.Client, Input: entry{o, h, uint8(len(spec.writes)), path}, Call: o.Call, Output: o.Answer, Return: end,
+			ClientId: o.Client, Input: entry{Operation: o, half: h, number: uint8(len(spec.writes)), path: path}, Call: o.Call, Output: o.Answer, Return: end,
 		})
 	}
 	for _, o := range ops {

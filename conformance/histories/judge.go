@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
@@ -62,6 +63,7 @@ type entry struct {
 	half   half
 	number uint8  // of hooks, kills and writes, to tie the halves together
 	path   string // of scope ByPath: the file that the entry is about
+	shares bool   // of a start: it overlaps one whose user is unknown, and may get that one's refusal
 }
 
 // entries gives the operations as porcupine has them. An open read is left out: it changed nothing and nobody knows
@@ -74,7 +76,7 @@ func entries(ops []*Operation) []porcupine.Operation {
 		if end < 0 {
 			end = math.MaxInt64
 		}
-		out = append(out, porcupine.Operation{ClientId: o.Client, Input: entry{o, h, uint8(number), ""}, Call: o.Call, Output: o.Answer, Return: end})
+		out = append(out, porcupine.Operation{ClientId: o.Client, Input: entry{Operation: o, half: h, number: uint8(number)}, Call: o.Call, Output: o.Answer, Return: end})
 	}
 	hooks, kills, healths := 0, 0, 0
 	for _, o := range ops {
@@ -101,9 +103,22 @@ func entries(ops []*Operation) []porcupine.Operation {
 			healths++
 		default:
 			add(o, only, 0)
+			if o.Kind == Start {
+				last := &out[len(out)-1]
+				e := last.Input.(entry)
+				e.shares = slices.ContainsFunc(ops, o.mayShare)
+				last.Input = e
+			}
 		}
 	}
 	return out
+}
+
+// mayShare reports whether a start overlaps another of its id that is refused for its user. EXEC-3: a start that finds
+// its id taken by one that is still being decided waits for that one's outcome, which is its own then.
+func (o *Operation) mayShare(p *Operation) bool {
+	return p != o && p.Kind == Start && p.Exec == o.Exec && p.User == UnknownUser && p.Cut != CutBefore &&
+		p.Call <= o.Return && (p.Return < 0 || p.Return >= o.Call)
 }
 
 // parts splits a history as its scope says. Linearizability is local: a history is linearizable when its part on each

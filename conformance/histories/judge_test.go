@@ -74,6 +74,11 @@ func refusal(o Operation, status int, code string) Operation {
 	return o
 }
 
+func as(u User, o Operation) Operation {
+	o.User = u
+	return o
+}
+
 func unknown(o Operation) Operation {
 	o.Answer, o.Cut = nil, CutAfter
 	return o
@@ -120,6 +125,17 @@ var judged = []struct {
 	{"a refused name", ByExec, sequence(refusal(start(Nobody), 400, "unknown_user"), refusal(running(), 404, "unknown_exec")), Linearizable},
 	{"a refused name registered", ByExec, sequence(refusal(start(Nobody), 400, "unknown_user"), running()), NotLinearizable},
 	{"an unknown name started", ByExec, sequence(start(Nobody), exited("env1")), NotLinearizable},
+	{"an own name started", ByExec, sequence(as(OwnUser, start(Quick)), exited("env1")), Linearizable},
+	{"an unknown name beside a known id", ByExec, sequence(start(Quick), as(UnknownUser, start(Quick)), exited("env1")), Linearizable},
+	{"a refusal shared", ByExec, beside(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")), as(OwnUser, refusal(start(Quick), 400, "unknown_user"))), Linearizable},
+	{"a refusal shared before the id is known", ByExec, beside(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")), refusal(start(Quick), 400, "unknown_user"),
+		start(Quick), exited("env1")), Linearizable},
+	{"an unknown name started while others wait", ByExec, beside(as(UnknownUser, start(Quick)), as(OwnUser, refusal(start(Quick), 400, "unknown_user"))), NotLinearizable},
+	{"a refusal shared with nobody", ByExec, sequence(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")),
+		as(OwnUser, refusal(start(Quick), 400, "unknown_user"))), NotLinearizable},
+	{"a known id refused for its name", ByExec, sequence(start(Quick), as(UnknownUser, refusal(start(Quick), 400, "unknown_user"))), NotLinearizable},
+	{"a refused name that spawned", ByExec, sequence(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")), running()), NotLinearizable},
+	{"a lost start of an unknown name that spawned", ByExec, sequence(as(UnknownUser, unknown(start(Quick))), running()), NotLinearizable},
 	{"a refused spawn registered", ByExec, sequence(refusal(start(Broken), 500, "spawn_failed"), running()), NotLinearizable},
 	{"a kill that says nothing was there", ByExec, sequence(start(Sleeper), kill(false)), NotLinearizable},
 	{"an end by itself without end of input", ByExec, sequence(start(Echo), exited("env1")), NotLinearizable},

@@ -15,6 +15,9 @@ package histories
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/user"
+	"strconv"
 	"strings"
 )
 
@@ -60,6 +63,28 @@ const (
 	ExitCode = 3
 )
 
+// User says which user a start asks for.
+type User string
+
+const (
+	AnyUser     User = ""        // none: the daemon's choice
+	OwnUser     User = "own"     // the daemon's own, by the name or the digits that its machine has for it
+	UnknownUser User = "unknown" // one that no file has: such a start is refused unless its id is known already
+)
+
+// unknownUser is the name that no file has.
+const unknownUser = "no-such-user-of-this-name"
+
+// ownUser returns how a start names the user that this process runs as: by name where a row of its own has it,
+// else by digits, which resolve without a row.
+func ownUser() string {
+	id := strconv.Itoa(os.Getuid())
+	if row, err := user.LookupId(id); err == nil && row.Gid == strconv.Itoa(os.Getgid()) {
+		return row.Username
+	}
+	return id
+}
+
 // argv returns the command line of the child. The greeting is one unit that shows the launch environment: "env1".
 // "exec" keeps the group to one process.
 func (c Child) argv() []string {
@@ -84,6 +109,7 @@ type Operation struct {
 	Token  string `json:"token,omitempty"` // the bearer, or the token that a hook brings; made up for the run, worth nothing elsewhere
 	Env    int    `json:"env,omitempty"`   // which environment a hook brings
 	Child  Child  `json:"child,omitempty"`
+	User   User   `json:"user,omitempty"`
 	Text   string `json:"text,omitempty"` // the unit that a stdin request brings, different for each
 	EOF    bool   `json:"eof,omitempty"`
 	Offset uint64 `json:"offset,omitempty"`
@@ -153,6 +179,9 @@ func (o *Operation) Label() string {
 	}
 	if o.Kind == Hook {
 		fmt.Fprintf(&b, " %s/env%d", o.Token, o.Env)
+	}
+	if o.User != AnyUser {
+		b.WriteString(" as " + string(o.User))
 	}
 	if o.EOF {
 		b.WriteString(" eof")

@@ -197,8 +197,11 @@ func (o *Operation) request(launch string) (method, path string, body []byte) {
 			env["LAUNCH"] = launch
 		}
 		start := api.StartRequest{ExecID: o.Exec, Command: o.Child.argv(), Stdin: o.Child == Echo, Env: env}
-		if o.Child == Nobody {
-			start.User = api.Name("no-such-user-of-this-name")
+		switch {
+		case o.Child == Nobody, o.User == UnknownUser:
+			start.User = api.Name(unknownUser)
+		case o.User == OwnUser:
+			start.User = api.Name(ownUser())
 		}
 		return http.MethodPost, api.PathExecStart, encode(start)
 	case Poll:

@@ -126,7 +126,7 @@ func (c Config) onOneDaemon(ctx context.Context, from, to uint64, each func(*His
 		var p plan
 		switch c.Scope {
 		case ByExec:
-			p = byExec(rng, fmt.Sprintf("h%d", seed))
+			p = byExec(rng, fmt.Sprintf("h%d", seed), c.Token != "")
 			p.ring, p.greet = ring, "env1"
 		case ByPath:
 			p = byPath(rng, fmt.Sprintf("%s/h%d", c.Root, seed))

@@ -70,8 +70,8 @@ func whole(rng *rand.Rand) plan {
 }
 
 // byExec plans a history on a daemon that is bootstrapped: many operations on few execs. prefix keeps the ids of
-// different histories on one daemon apart.
-func byExec(rng *rand.Rand, prefix string) plan {
+// different histories on one daemon apart. A foreign daemon's users are not known here, so no start names one.
+func byExec(rng *rand.Rand, prefix string, foreign bool) plan {
 	p := plan{scope: ByExec}
 	ids := make([]string, 2)
 	child := map[string]Child{}
@@ -82,12 +82,19 @@ func byExec(rng *rand.Rand, prefix string) plan {
 		child[ids[i]] = pick(rng, Echo, Echo, Echo, Echo, Quick, Sleeper, Broken, Nobody)
 		open[ids[i]] = new(int)
 	}
+	users := []User{AnyUser, OwnUser, OwnUser, UnknownUser}
+	if foreign {
+		users = users[:1]
+	}
 	for c := range p.clients {
 		for n := range 6 {
 			op := Operation{Client: c, Token: HarnessToken, Exec: pick(rng, ids...), Take: Unit}
 			switch r := rng.IntN(100); {
 			case n == 0 && c < 3 || r < 14:
 				op.Kind, op.Child = Start, child[op.Exec]
+				if user := pick(rng, users...); op.Child != Broken && op.Child != Nobody {
+					op.User = user
+				}
 			case r < 34:
 				op.Kind = Poll
 			case r < 48:

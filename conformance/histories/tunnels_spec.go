@@ -262,7 +262,7 @@ func (p *part) add(o *Operation, h half) {
 		end = math.MaxInt64
 	}
 	p.operations = append(p.operations, porcupine.Operation{
-		ClientId: o.Client, Input: entry{o, h, uint8(len(p.operations)), ""}, Call: o.Call, Output: o.Answer, Return: end,
+		ClientId: o.Client, Input: entry{Operation: o, half: h, number: uint8(len(p.operations))}, Call: o.Call, Output: o.Answer, Return: end,
 	})
 }
 
