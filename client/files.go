@@ -147,8 +147,8 @@ func (s *Session) upload(ctx context.Context, route, path string, query url.Valu
 	if resp != nil {
 		defer resp.Body.Close()
 	}
-	// The transport closes the body when it reads no more of it, and may answer
-	// before that: src is the caller's again only afterwards.
+	// CLIENT-32: the transport closes the body when it reads no more of it, and may
+	// answer before that; src is the caller's again only afterwards.
 	if err != nil || resp.StatusCode != http.StatusNoContent {
 		cancelled := err
 		cancel(context.Canceled)

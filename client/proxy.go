@@ -161,6 +161,7 @@ func (p *proxy) get(ctx context.Context, port uint16) (ProxyToken, error) {
 		if ctx.Err() != nil {
 			return ProxyToken{}, context.Cause(ctx)
 		}
+		// CLIENT-38: whatever the cause, because a throttle must not end a healthy run.
 		return ProxyToken{}, &Error{Kind: KindRetryable, Wire: WireAuthTokenMint,
 			Message: fmt.Sprintf("cannot mint an endpoint token for ports %s", portList(scope)), Err: err}
 	}
@@ -307,6 +308,7 @@ func (s *Session) Rebind(endpoint string) error {
 		return err
 	}
 	s.base.Store(base)
+	// CLIENT-39: the token before was for where the VM was.
 	s.InvalidateProxyToken()
 	return nil
 }

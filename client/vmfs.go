@@ -33,6 +33,8 @@ type FS struct {
 	root    string // without a slash at its end; "" is the VM's root
 }
 
+// CLIENT-31: all that can be told without bytes of a file, because code finds out
+// by these interfaces what a file system can do.
 var (
 	_ fs.ReadFileFS = (*FS)(nil)
 	_ fs.StatFS     = (*FS)(nil)

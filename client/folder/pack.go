@@ -58,6 +58,7 @@ func List(dir string, out Excludes) (*Listing, error) {
 			l.mode = info.Mode()
 			return nil
 		}
+		// CLI-38: before a folder is entered, because what is in it goes with it.
 		if out.Match(name, info.IsDir()) {
 			if info.IsDir() {
 				return fs.SkipDir

@@ -45,6 +45,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 		refuseFile(w, http.StatusBadRequest, "path is missing, there twice, or holds a NUL byte")
 		return
 	}
+	// CLIENT-33: before the file is looked for, as in the daemon: what passes here must pass there.
 	first, ok1 := lineOf(query, "start_line", 1)
 	last, ok2 := lineOf(query, "end_line", math.MaxUint64)
 	if !ok1 || !ok2 || first == 0 || last < first {

@@ -81,6 +81,8 @@ func (w outputWriter) Write(p []byte) (int, error) {
 }
 
 // toOutput writes the content to stdout.
+//
+// CLI-39: there is no other word there, because a pipe takes it for content.
 func (j *copying) toOutput(src io.Reader) error {
 	_, err := io.Copy(outputWriter{j.app.stdout}, src)
 	if !errors.Is(err, errOutput) {

@@ -21,6 +21,9 @@ type exitRow struct {
 //
 // CLI-3: each failure class has its own number, distinct from 1, because a
 // script must tell a bug of this command from every other failure.
+//
+// CLI-33: findings are headings of docs/PLATFORM.md, and hints name only what
+// exists, because their reader does what they say.
 var exitTable = []exitRow{
 	{0, "", "done", "", ""},
 	{1, client.KindUnexpected, "a bug in this command", "", "report it, with the command line and the text on stderr"},
