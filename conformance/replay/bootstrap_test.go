@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"microvms/model/bootstrap"
+	"microvms/model/handlers"
 )
 
 // claim names the requirements that a replay shows on real sockets.
@@ -55,7 +56,7 @@ func TestBootstrapInterleaved(t *testing.T) {
 // end of its budget.
 func TestBootstrapHandlers(t *testing.T) {
 	claim(t, "HOOK-13", "HOOK-14", "HOOK-15", "HOOK-16", "HOOK-20", "HOOK-22", "HOOK-23")
-	judge(t, BootstrapHandlers(bootstrap.ReplayHandlers(), inProcess()))
+	judge(t, BootstrapHandlers(handlers.Replay(), inProcess()))
 }
 
 // TestBootstrapBinary replays whole requests, one at a time, on the daemon's

@@ -17,6 +17,7 @@ import (
 
 	"microvms/agentd/api"
 	"microvms/model/bootstrap"
+	"microvms/model/handlers"
 )
 
 // lie is a fault that a proxy before the daemon plants in requests or answers.
@@ -206,7 +207,7 @@ func TestReplayNoticesDeviations(t *testing.T) {
 			c := bootstrap.ReplayHooks()
 			switch {
 			case d.Handlers():
-				c = bootstrap.ReplayHandlers()
+				c = handlers.Replay()
 				c.Deviation = d
 				s := BootstrapHandlers(c, inProcess())
 				s.StepTimeout = 2 * time.Second // a handler that the model starts and the daemon does not is waited for

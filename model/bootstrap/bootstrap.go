@@ -67,6 +67,9 @@ func New(c Config) model.Model[State] {
 		Properties: c.properties(),
 		Fields:     Fields,
 	}
+	if c.Handlers {
+		m.Name = "handlers" // a suite of its own: model/handlers
+	}
 	if c.Liveness {
 		m.Fairness = c.fairness()
 	}

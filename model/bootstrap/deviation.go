@@ -47,16 +47,18 @@ const (
 	TerminateEndsService // a terminate takes the token away, as a shutdown would
 
 	// Handlers and children.
-	HandlerOnReplay     // a repeated bootstrap runs the handler
-	HandlerOnConflict   // a refused bootstrap runs the handler
-	HandlerForDropped   // a request that was not kept runs the handler
-	HandlerTwice        // the handler is run twice
-	HandlersConcurrent  // two handlers run at once
-	AnswerBeforeHandler // the answer does not wait for the handler
-	TokenInHandlerEnv   // the handler's environment holds the token
-	HandlerUnbounded    // a handler that hangs is waited for without end
-	DeadlineHidden      // the entry does not say that the handler was killed
-	TokenInChildEnv     // a child's environment holds the token
+	HandlerOnReplay      // a repeated bootstrap runs the handler
+	HandlerOnConflict    // a refused bootstrap runs the handler
+	HandlerForDropped    // a request that was not kept runs the handler
+	HandlerTwice         // the handler is run twice
+	HandlersConcurrent   // two handlers run at once
+	AnswerBeforeHandler  // the answer does not wait for the handler
+	TerminateCutsHandler // a terminate ends the handler that runs
+	SuspendSkipsHandler  // a suspend that arrives while a handler runs is answered without its own
+	TokenInHandlerEnv    // the handler's environment holds the token
+	HandlerUnbounded     // a handler that hangs is waited for without end
+	DeadlineHidden       // the entry does not say that the handler was killed
+	TokenInChildEnv      // a child's environment holds the token
 
 	// Progress.
 	VanishedHoldsLock     // a request whose client vanished before its decision keeps the lock
@@ -129,6 +131,8 @@ var deviationTexts = [deviations]struct{ name, text string }{
 	HandlerTwice:               {"handler-twice", "the handler is run twice"},
 	HandlersConcurrent:         {"handlers-concurrent", "two handlers run at once"},
 	AnswerBeforeHandler:        {"answer-before-handler", "the answer does not wait for the handler"},
+	TerminateCutsHandler:       {"terminate-cuts-handler", "a terminate ends the handler that runs"},
+	SuspendSkipsHandler:        {"suspend-skips-handler", "a suspend that arrives while a handler runs is answered without its own"},
 	TokenInHandlerEnv:          {"token-in-handler-env", "the handler's environment holds the token"},
 	HandlerUnbounded:           {"handler-unbounded", "a handler that hangs is waited for without end"},
 	DeadlineHidden:             {"deadline-hidden", "the entry does not say that the handler was killed at the end of its budget"},

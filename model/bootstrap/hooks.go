@@ -39,9 +39,24 @@ func (c *Config) receive(s State, slot int, h Hook, p Payload) State {
 		}
 		r.Outcome = c.acknowledge(&s, h)
 		r.Phase = c.afterDecision(h, r.Outcome, kept)
+		c.disturb(&s, h, &r)
 	}
 	s.Hooks[slot] = r
 	return s
+}
+
+// disturb plants what a hook may do to a handler that runs, and that to it.
+func (c *Config) disturb(s *State, h Hook, r *HookRequest) {
+	switch {
+	case c.Deviation == TerminateCutsHandler && h == Terminate:
+		for i := range s.Hooks {
+			if s.Hooks[i].Phase == HandlerRunning {
+				s.Hooks[i].Phase, s.Hooks[i].Sees = HookAnswering, 0
+			}
+		}
+	case c.Deviation == SuspendSkipsHandler && h == Suspend && handlerRuns(s):
+		r.Phase = HookAnswering
+	}
 }
 
 func (c *Config) afterDecision(h Hook, o Outcome, kept bool) HookPhase {

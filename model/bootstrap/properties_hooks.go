@@ -102,6 +102,19 @@ func (c *Config) handlerProperties() []property {
 			}
 			return n <= 1
 		}, "HOOK-15").When(handlerWaits).WitnessedBy("a handler waits for another"),
+		model.AlwaysStep("a handler that runs ends by itself or by its budget, whatever hook arrives", func(from State, a action, to State) bool {
+			if a.ID == HookHandlerEnd || a.ID == HookHandlerDeadline {
+				return true
+			}
+			for i, r := range from.Hooks {
+				if r.Phase == HandlerRunning && to.Hooks[i].Phase != HandlerRunning {
+					return false
+				}
+			}
+			return true
+		}, "HOOK-15", "HOOK-16").WhenStep(func(from State, a action, _ State) bool {
+			return a.ID == HookReceive && handlerRuns(&from)
+		}).WitnessedBy("a handler waits for another"),
 		model.Always("no handler sees the token", func(s State) bool {
 			for _, r := range s.Hooks {
 				if r.Sees&tokenBit != 0 {

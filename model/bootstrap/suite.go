@@ -35,39 +35,6 @@ func HookLog() Config {
 	}
 }
 
-// Handlers is the configuration of an image with workload handlers.
-func Handlers() Config {
-	return Config{
-		Name: "handlers", HookSlots: 2, ControlSlots: 1, MaxHooks: 4, LogCap: 2, Execs: 1,
-		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst},
-		Hooks:    []Hook{Ready, Resume},
-		Bearers:  []Token{Harness},
-		Handlers: true, Liveness: true,
-	}
-}
-
-// Deadlines is the configuration of handlers that may hang: each hook that comes at an awkward moment, and a budget
-// that ends what hangs.
-func Deadlines() Config {
-	return Config{
-		Name: "deadlines", HookSlots: 2, MaxHooks: 4, LogCap: 3,
-		Payloads: []Payload{HarnessFirst, HarnessSecond, AttackerFirst},
-		Hooks:    []Hook{Suspend, Terminate},
-		Handlers: true, Deadlines: true, Liveness: true,
-	}
-}
-
-// ReplayHandlers is replayed with real handlers: two hook requests in flight, whose handlers end by themselves or at the
-// end of their budget, and one that is dropped.
-func ReplayHandlers() Config {
-	return Config{
-		Name: "replay-handlers", HookSlots: 2, MaxHooks: 3, LogCap: 2,
-		Payloads: []Payload{HarnessFirst, AttackerFirst},
-		Hooks:    []Hook{Suspend, Terminate},
-		Handlers: true, Deadlines: true,
-	}
-}
-
 // Live is the specified rule with progress: every request ends.
 func Live() Config {
 	c := Seeded(Specified)
@@ -163,10 +130,6 @@ func Seeded(d Deviation) Config {
 func (d Deviation) base() Config {
 	var c Config
 	switch d {
-	case HandlerOnReplay, HandlerOnConflict, HandlerForDropped, HandlerTwice, HandlersConcurrent, AnswerBeforeHandler, TokenInHandlerEnv:
-		c = Handlers()
-	case HandlerUnbounded, DeadlineHidden:
-		c = Deadlines()
 	case OversizedAs400, TerminateEndsService:
 		c = HookLog()
 	default:
@@ -177,13 +140,14 @@ func (d Deviation) base() Config {
 }
 
 // Configs returns the interleaved configurations that a check goes through: the
-// specified ones, the broken assumption, and every deviation.
+// specified ones, the broken assumption, and every deviation but those of
+// handlers, which are the suite of model/handlers.
 func Configs() []Config {
-	out := []Config{Held(), HookLog(), Handlers(), Deadlines(), Live(), Broken()}
-	out = append(out, Replays()...)
-	out = append(out, ReplayHandlers())
+	out := append([]Config{Held(), HookLog(), Live(), Broken()}, Replays()...)
 	for d := Specified + 1; d < deviations; d++ {
-		out = append(out, d.base())
+		if !d.Handlers() {
+			out = append(out, d.base())
+		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"microvms/model/bootstrap"
 	"microvms/model/execstart"
 	"microvms/model/execution"
+	"microvms/model/handlers"
 	"microvms/model/transfer"
 	"microvms/model/tunnel"
 )
@@ -17,6 +18,7 @@ import (
 func All() []model.Suite {
 	return []model.Suite{
 		bootstrap.Suite(),
+		handlers.Suite(),
 		execution.Suite(),
 		execstart.Suite(),
 		tunnel.Suite(),
