@@ -92,7 +92,7 @@ func (b *bench) atOnce(ctx context.Context, d *daemon, prefix string) (time.Dura
 }
 
 func (b *bench) memoryExperiment() experiment {
-	return experiment{name: "daemon memory", round: b.memory, figures: []figure{
+	return experiment{name: "daemon memory", setup: b.setupFiles, round: b.memory, figures: []figure{
 		{"daemon", idleName, "MiB", "", alone("≤", 15)},
 		{"daemon", loadName, "MiB", "", alone("≤", 64)},
 	}}
@@ -149,7 +149,44 @@ func (b *bench) loads(ctx context.Context, d *daemon) error {
 	if err := b.each(func(int) error { _, err := d.follow(ctx, "flood", nil); return err }); err != nil {
 		return err
 	}
-	return d.ack(ctx, "flood")
+	if err := d.ack(ctx, "flood"); err != nil {
+		return err
+	}
+	return b.moved(ctx, d)
+}
+
+// moved sends files, an archive and tunnels through the daemon, several at once.
+func (b *bench) moved(ctx context.Context, d *daemon) error {
+	file := func(i int) string {
+		return d.url("/v1/fs/file" + query("path", fmt.Sprintf("%s/memory-%d", b.files, i)))
+	}
+	tree := func(i int) string {
+		return d.url("/v1/fs/tar" + query("path", fmt.Sprintf("%s/memory-tree-%d", b.files, i)))
+	}
+	defer func() {
+		for i := range b.w.size.readers {
+			os.RemoveAll(fmt.Sprintf("%s/memory-%d", b.files, i))
+			os.RemoveAll(fmt.Sprintf("%s/memory-tree-%d", b.files, i))
+		}
+	}()
+	return b.each(func(i int) error {
+		_, err := b.upload(ctx, d.http, file(i), b.files+"/source")
+		if err == nil {
+			_, err = b.download(ctx, d.http, file(i), b.w.size.fileBytes)
+		}
+		if err == nil {
+			_, err = b.upload(ctx, d.http, tree(i), b.files+"/tree.tar")
+		}
+		if err == nil {
+			_, err = b.download(ctx, d.http, tree(i), -1)
+		}
+		for _, sealed := range []bool{false, true} {
+			if err == nil {
+				_, err = b.throughTunnel(ctx, d, sealed, b.w.size.tunnelBytes)
+			}
+		}
+		return err
+	})
 }
 
 // each runs f once for each reader, all at once.

@@ -38,7 +38,12 @@ func (w *workshop) startDaemon(ctx context.Context) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{process: p, http: newClient()}
-	payload, _ := json.Marshal(map[string]any{"agent_token": agentToken})
+	launch := map[string]any{"agent_token": agentToken}
+	if err := identity(launch); err != nil {
+		d.stop()
+		return nil, err
+	}
+	payload, _ := json.Marshal(launch)
 	body, _ := json.Marshal(map[string]string{"runHookPayload": string(payload)})
 	if _, err := d.post(ctx, "/aws/lambda-microvms/runtime/v1/run", body); err != nil {
 		d.stop()

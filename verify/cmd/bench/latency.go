@@ -28,11 +28,12 @@ type bench struct {
 	peer   *process
 	limit  *process     // daemon/http, nil without a folder of peers
 	http   *http.Client // to the peers
+	files  string       // folder on tmpfs, empty until it is needed
 }
 
 func daemonExperiments(w *workshop) []experiment {
 	b := &bench{w: w, http: newClient()}
-	return []experiment{
+	all := []experiment{
 		{name: "daemon exec of true", setup: b.setup, round: b.execTrue, figures: []figure{
 			{"daemon", trueName, "ms", "os/exec with own pipes + one HTTP round trip", atMost(1.3)},
 			{"daemon", trueLimitName, "ms", "daemon/exec (Setsid, own pipes) + one round trip to daemon/http", atMost(1.3)},
@@ -45,10 +46,9 @@ func daemonExperiments(w *workshop) []experiment {
 		}},
 		b.streamExperiment(),
 		b.heldExperiment(),
-		b.crowdExperiment(),
-		b.memoryExperiment(),
-		b.binaryExperiment(),
 	}
+	all = append(all, b.filesExperiments()...)
+	return append(all, b.tunnelExperiment(), b.crowdExperiment(), b.memoryExperiment(), b.binaryExperiment())
 }
 
 // setup starts the daemon and the peer server, once.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"maps"
 	"strings"
 	"testing"
@@ -94,5 +95,47 @@ func TestStatusBytes(t *testing.T) {
 	}
 	if got, err := statusBytes(status, "VmSwap"); err == nil {
 		t.Errorf("VmSwap %d of a status without it", got)
+	}
+}
+
+func TestMovedByTheKernel(t *testing.T) {
+	for line, want := range map[string]int64{
+		"[pid 17] sendfile(9, 11, NULL, 4194304) = 262144":                        262144,
+		"[pid 17] <... sendfile resumed>) = 4096":                                 4096,
+		"[pid 17] sendfile64(9, 11, NULL, 4194304)  = 7":                          7,
+		"splice(4, NULL, 5, NULL, 65536, 0) = 100":                                100,
+		"[pid 17] sendfile(9, 11, NULL, 4194304 <unfinished ...>":                 0,
+		"sendfile(9, 11, NULL, 9) = -1 EAGAIN (Resource temporarily unavailable)": 0,
+		"strace: Process 17 attached with 6 threads":                              0,
+	} {
+		if got := movedBy(line); got != want {
+			t.Errorf("movedBy(%q) = %d, want %d", line, got, want)
+		}
+	}
+	attached := make(chan struct{})
+	if got := kernelMoved(bufio.NewReader(strings.NewReader("attached\nsplice(1) = 5\nsendfile(2) = 7\n+++ exited with 0 +++")), attached); got != 12 {
+		t.Errorf("the kernel moved %d bytes, want 12", got)
+	}
+	<-attached
+}
+
+// TestSealedMessagesOpen holds the benchmark's two sides of a verified tunnel to each other and to the port.
+func TestSealedMessagesOpen(t *testing.T) {
+	for _, port := range []uint16{8080, 8081} {
+		i, err := handshake(8080, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := handshake(port, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hello, _, _, err := i.WriteMessage(nil, []byte{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := r.ReadMessage(nil, hello); (err == nil) != (port == 8080) {
+			t.Errorf("a handshake for port 8080 at port %d: %v", port, err)
+		}
 	}
 }

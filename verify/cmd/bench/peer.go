@@ -58,6 +58,8 @@ func servePeer(ctx context.Context, stdout io.Writer) error {
 		n, _ := strconv.ParseInt(r.FormValue("bytes"), 10, 64)
 		bareEvents(w, n)
 	})
+	serveFiles(mux)
+	serveSocket(mux)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

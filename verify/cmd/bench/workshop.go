@@ -30,6 +30,9 @@ type size struct {
 	heldBytes   int   // of the poll
 	execs       int   // started at once
 	readers     int   // of one stream or poll, for memory
+	fileBytes   int64 // of a single file
+	folders     int   // of fifty files each, of an archive
+	tunnelBytes int64 // through a tunnel
 	quick       bool
 }
 
@@ -43,9 +46,10 @@ func newWorkshop(c measureCmd) (*workshop, error) {
 	}
 	w := &workshop{root: root, built: map[string]string{}, size: size{
 		calls: 400, streamBytes: 1 << 30, heldBytes: 8 << 20, execs: 1000, readers: 4,
+		fileBytes: 512 << 20, folders: archiveFolders, tunnelBytes: 256 << 20,
 	}}
 	if c.Quick {
-		w.size = size{calls: 20, streamBytes: 8 << 20, heldBytes: 1 << 20, execs: 50, readers: 2, quick: true}
+		w.size = size{calls: 20, streamBytes: 8 << 20, heldBytes: 1 << 20, execs: 50, readers: 2, fileBytes: 16 << 20, folders: 4, tunnelBytes: 16 << 20, quick: true}
 	}
 	if c.Peers != "" {
 		if w.peers, err = filepath.Abs(c.Peers); err != nil {
