@@ -28,7 +28,8 @@ type bench struct {
 	peer   *process
 	limit  *process     // daemon/http, nil without a folder of peers
 	http   *http.Client // to the peers
-	files  string       // folder on tmpfs, empty until it is needed
+	files  string       // folder with what is sent, empty until it is needed
+	tmpfs  bool         // it lies in memory
 }
 
 func daemonExperiments(w *workshop) []experiment {

@@ -27,6 +27,26 @@ import "fmt"
 
 func main() { fmt.Println("SSE base64 events of 16384 B, server+client parse              median 1.5 MB/s") }
 `,
+	"daemon/upload/main.go": `package main
+
+import "fmt"
+
+func main() {
+	fmt.Println("PUT 512MiB -> file+rename /dev/shm            median 3 MB/s (min 1 max 9)")
+	fmt.Println("PUT 512MiB -> file, 1 MiB bufio /dev/shm      median 4 MB/s (min 1 max 9)")
+	fmt.Println("GET 512MiB ServeFile(sendfile) /dev/shm       median 5 MB/s (min 1 max 9)")
+}
+`,
+	"daemon/ws/main.go": `package main
+
+import "fmt"
+
+func main() {
+	fmt.Println("coder/websocket client->server 32768 B msgs                   median 1 MB/s")
+	fmt.Println("coder/websocket client->server 61440 B msgs                   median 6 MB/s")
+	fmt.Println("coder/websocket + Noise ChaChaPoly 60 KiB msgs                median 7 MB/s")
+}
+`,
 	"daemon/http/main.go": `package main
 
 import (
@@ -77,6 +97,35 @@ func TestMeasuresTheDaemon(t *testing.T) {
 	}
 }
 
+// inMemory reports whether this machine has the tmpfs that speeds of files are measured on.
+func inMemory(t *testing.T) bool {
+	t.Helper()
+	b := &bench{w: &workshop{dir: t.TempDir(), size: size{fileBytes: 1, folders: 1}}, daemon: &daemon{}}
+	if err := b.setupFiles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.w.stops[0]()
+	return b.tmpfs
+}
+
+// TestMeasuresFilesAndTunnels moves a little of everything through the real daemon and its bare peers.
+func TestMeasuresFilesAndTunnels(t *testing.T) {
+	figures := measured(t, "--rounds", "2", "--only", "daemon/(single file up, tmpfs|single file down, tmpfs|tar|tunnel to the guest, (plain|verified)$)")
+	names := []string{plainTunnelName, verifiedTunnelName}
+	if inMemory(t) {
+		names = append(names, fileUpName, fileDownName, tarUpName, tarDownName)
+	}
+	for _, name := range names {
+		f := figures[name]
+		if len(f.Rounds) != 2 || f.Ours <= 0 || f.Peer <= 0 && gnuTar(t.Context()) {
+			t.Errorf("%s: ours %v, peer %v in %d rounds", name, f.Ours, f.Peer, len(f.Rounds))
+		}
+	}
+	if len(figures) != 6 {
+		t.Errorf("%d figures, want 6", len(figures))
+	}
+}
+
 func TestMeasuresBesideLimitPrograms(t *testing.T) {
 	peers := t.TempDir()
 	for name, text := range limitPrograms {
@@ -99,7 +148,16 @@ func TestMeasuresBesideLimitPrograms(t *testing.T) {
 	if f := figures[healthLimit]; f.Peer <= 0 {
 		t.Errorf("health: peer %v", f.Peer)
 	}
-	if len(figures) != 3 {
-		t.Errorf("%d figures, want 3", len(figures))
+	want := map[string]float64{plainLimitName: 6, verifiedLimitName: 7}
+	if inMemory(t) {
+		want[fileUpLimit], want[fileDownLimit] = 3, 5
+	}
+	for name, peer := range want {
+		if f := figures[name]; f.Peer != peer || f.Ratio != f.Ours/peer {
+			t.Errorf("%s: peer %v, ratio %v; want peer %v", name, f.Peer, f.Ratio, peer)
+		}
+	}
+	if len(figures) != 7 {
+		t.Errorf("%d figures, want 7", len(figures))
 	}
 }
