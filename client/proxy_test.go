@@ -247,46 +247,49 @@ func TestProxyTokenAge(t *testing.T) {
 // meanwhile is not kept.
 func TestProxyTokenIsMintedOnce(t *testing.T) {
 	t.Attr("requirement", "CLIENT-35")
-	srv := microvmtest.New()
-	p := &platform{t: t, scopes: map[string][]uint16{}}
-	entered, release := make(chan struct{}), make(chan struct{})
-	s := srv.Session(t, client.WithProxy(func(ctx context.Context, ports []uint16) (client.ProxyToken, error) {
-		entered <- struct{}{}
-		<-release
-		return p.mint(ctx, ports)
-	}, 9000, 0))
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
+	synctest.Test(t, func(t *testing.T) {
+		srv := microvmtest.New()
+		p := &platform{t: t, scopes: map[string][]uint16{}}
+		release := make(chan struct{})
+		s := srv.Session(t, client.WithProxy(func(ctx context.Context, ports []uint16) (client.ProxyToken, error) {
+			<-release
+			return p.mint(ctx, ports)
+		}, 9000, 0))
+		var wg sync.WaitGroup
+		health := func() {
 			if _, err := s.Health(t.Context()); err != nil {
 				t.Error(err)
 			}
-		})
-	}
-	<-entered
-	waiting, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Health(waiting); !errors.Is(err, client.ErrInterrupted) {
-		t.Errorf("a waiter that gave up: %v", err)
-	}
-	release <- struct{}{}
-	wg.Wait()
-	if s.MintCount() != 1 {
-		t.Errorf("%d mints", s.MintCount())
-	}
-	s.InvalidateProxyToken()
-	wg.Go(func() { s.Health(t.Context()) })
-	<-entered
-	s.InvalidateProxyToken()
-	release <- struct{}{}
-	wg.Wait()
-	wg.Go(func() { s.Health(t.Context()) })
-	<-entered // the one before was not kept
-	release <- struct{}{}
-	wg.Wait()
-	if s.MintCount() != 3 {
-		t.Errorf("%d mints", s.MintCount())
-	}
+		}
+		for range 8 {
+			wg.Go(health)
+		}
+		synctest.Wait() // one mints, the others wait for it
+		waiting, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Health(waiting); !errors.Is(err, client.ErrInterrupted) {
+			t.Errorf("a waiter that gave up: %v", err)
+		}
+		release <- struct{}{}
+		synctest.Wait()
+		if s.MintCount() != 1 {
+			t.Errorf("%d mints", s.MintCount())
+		}
+		wg.Wait()
+		s.InvalidateProxyToken()
+		wg.Go(health)
+		synctest.Wait()
+		s.InvalidateProxyToken()
+		release <- struct{}{}
+		wg.Wait()
+		wg.Go(health)
+		release <- struct{}{} // the one before was not kept
+		wg.Wait()
+		if s.MintCount() != 3 {
+			t.Errorf("%d mints", s.MintCount())
+		}
+		srv.Close()
+	})
 }
 
 // A mint that fails is retryable and named, nothing is sent, and nothing kept.

@@ -156,6 +156,8 @@ type unpacking struct {
 
 	known map[string]bool        // to be folders, and no links
 	modes map[string]fs.FileMode // of the folders that were made
+
+	cleared func() // of a test: called before a file is made; nil: nothing
 }
 
 func (u *unpacking) member(h *tar.Header) error {
@@ -266,6 +268,10 @@ func (u *unpacking) file(name string, mode fs.FileMode) error {
 	if err := u.clear(name); err != nil {
 		return err
 	}
+	if u.cleared != nil {
+		u.cleared()
+	}
+	// New, because a file that another process put there may have other names.
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -313,19 +319,22 @@ func (u *unpacking) hardLink(name, target string) error {
 // setModes gives the folders that were made their modes: last, since a mode may
 // forbid to write, and what is deeper first, since it may forbid to go on.
 func (u *unpacking) setModes() error {
+	for _, name := range u.deepestFirst() {
+		if err := u.setMode(name, u.modes[name]); err != nil {
+			return &MemberError{name, err}
+		}
+	}
+	return nil
+}
+
+func (u *unpacking) deepestFirst() []string {
 	depth := func(name string) int {
 		if name == "." {
 			return -1
 		}
 		return strings.Count(name, "/")
 	}
-	names := slices.SortedFunc(maps.Keys(u.modes), func(a, b string) int { return depth(b) - depth(a) })
-	for _, name := range names {
-		if err := u.setMode(name, u.modes[name]); err != nil {
-			return &MemberError{name, err}
-		}
-	}
-	return nil
+	return slices.SortedFunc(maps.Keys(u.modes), func(a, b string) int { return depth(b) - depth(a) })
 }
 
 func (u *unpacking) setMode(name string, mode fs.FileMode) error {
