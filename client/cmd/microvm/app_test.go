@@ -89,7 +89,7 @@ func TestRegistryMatchesTree(t *testing.T) {
 	srv := microvmtest.New()
 	defer srv.Close()
 	seen := map[string]bool{}
-	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash", "cost", "cp - vm:/f",
+	for _, line := range []string{"exec --exec-id a true", "exec --exec-id b --stdin --detach=false true", "ps", "health", "completion bash", "cost", "cp - vm:/f", "tunnel 0:1",
 		"kill a", "exec --detach --exec-id c cat"} {
 		seen[checkKeys(t, srv, line)] = true
 	}
@@ -111,7 +111,13 @@ func checkKeys(t *testing.T, srv *microvmtest.Server, line string) string {
 	t.Helper()
 	var stdout bytes.Buffer
 	words := strings.Fields(line)
-	fakeApp(srv, &stdout, io.Discard).run(t.Context(), append([]string{"--json", "--dense"}, words...))
+	a := fakeApp(srv, &stdout, io.Discard)
+	if words[0] == "tunnel" { // which runs until then
+		interrupts := make(chan os.Signal, 1)
+		interrupts <- os.Interrupt
+		a.interrupts = interrupts
+	}
+	a.run(t.Context(), append([]string{"--json", "--dense"}, words...))
 	kind, keys := dataKeys(t, lastLine(stdout.String()))
 	i := slices.IndexFunc(registry, func(e entry) bool { return e.Name == words[0] })
 	if kind != registry[i].ResponseType || !slices.Equal(keys, registry[i].ResponseKeys) {

@@ -31,6 +31,7 @@ type root struct {
 	Ps         psCommand         `cmd:"" help:"List the process groups of all commands."`
 	Ack        ackCommand        `cmd:"" help:"Take the result of a finished command; the daemon then forgets it."`
 	Cp         copyCommand       `cmd:"" help:"Copy files and folders into and out of the VM."`
+	Tunnel     tunnelCommand     `cmd:"" help:"Forward a local port to a port in the VM."`
 	Health     healthCommand     `cmd:"" help:"Show the daemon's health."`
 	Cost       costCommand       `cmd:"" help:"Estimate what a VM costs; compare running with suspended."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
@@ -90,6 +91,14 @@ var registry = []entry{
 			"Links are copied as links. One that leads out of its folder is refused on the way in, and skipped with a warning on the way out, as are devices and pipes.\n" +
 			"--exclude takes *, ? and [...]: without a slash it matches a name at any depth, with one a path from the folder on, with one at the end only folders.\n" +
 			"A copy of a file is there whole or not at all; a folder that breaks off leaves what was copied until then."},
+	{"tunnel", "microvm.tunnel", []string{"local", "port", "identity", "connections", "failed"},
+		"microvm tunnel 8080                         # localhost:8080 is port 8080 of the VM\n" +
+			"microvm tunnel 9999:8080                    # another local port\n" +
+			"microvm tunnel 0:8080                       # any free one; the first line says which\n" +
+			"microvm tunnel --identity 5432              # only to the VM that was launched, end to end\n\n" +
+			"Each local connection has its own tunnel to the port on the VM's loopback. It runs until Ctrl-C, which is no failure. A connection that fails is a " +
+			"warning, and is reset at its local end, so that a part does not pass for the whole.\n" +
+			"The first side to end closes the connection in both directions: there is no half-close."},
 	{"health", "microvm.health", []string{"version", "bootstrapped", "identityDegraded", "identityRepaired", "diskAvailableBytes",
 		"diskUnderPressure", "busy", "execs"}, "microvm health --endpoint http://127.0.0.1:9000"},
 	{"cost", "microvm.cost", []string{"report", "comparison", "budget"},
@@ -119,6 +128,7 @@ func (*killCommand) Help() string       { return example("kill") }
 func (*psCommand) Help() string         { return example("ps") }
 func (*ackCommand) Help() string        { return example("ack") }
 func (*copyCommand) Help() string       { return example("cp") }
+func (*tunnelCommand) Help() string     { return example("tunnel") }
 func (*healthCommand) Help() string     { return example("health") }
 func (*costCommand) Help() string       { return example("cost") }
 func (*completionCommand) Help() string { return example("completion") }
