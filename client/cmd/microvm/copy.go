@@ -149,7 +149,11 @@ func (j *copying) result() *result {
 	if !j.upload {
 		from, to = to, from
 	}
-	res.text = fmt.Sprintf("copied %s (%d bytes) from %s to %s\n", size(float64(j.data.Bytes)), j.data.Bytes, escape(from), escape(to))
+	much := fmt.Sprintf("%d bytes", j.data.Bytes)
+	if j.data.Bytes >= 1024 {
+		much = fmt.Sprintf("%s (%s)", size(float64(j.data.Bytes)), much)
+	}
+	res.text = fmt.Sprintf("copied %s from %s to %s\n", much, escape(from), escape(to))
 	res.dense = fmt.Sprintf("%s\t%d\t%s\t%s\t%d", j.data.Direction, j.data.Bytes, escape(j.data.Local), escape(j.data.Remote), j.data.Skipped)
 	return res
 }
