@@ -17,5 +17,11 @@
 // and a cause. Branch with errors.Is on the sentinels, or errors.As on
 // [*APIError], [*GapError] and [*ExitError]; never on text.
 //
-// Sources: wire facts sections 1, 2, 6 to 8 and 14; client facts sections 8 to 10.
+// Files go through [Session.PutFile], [Session.GetFile] and the archives of
+// folders; [Session.FS] is a view of a folder as io/fs, and package client/folder
+// makes and extracts archives of local folders. [Session.DialTunnel] is a
+// connection to a port of the VM. [WithProxy] is for VMs behind the platform's
+// proxy.
+//
+// Sources: wire facts sections 1, 2, 6 to 8, 10, 11 and 14; client facts sections 8 to 11.
 package client

@@ -63,7 +63,8 @@ type Lines struct {
 // GetFile opens a file of the VM for reading, or a range of its lines. The
 // caller closes the stream; until then it holds one of the daemon's connections.
 // A stream that is cut ends with an error and never with io.EOF. An absent file
-// matches ErrNotFound.
+// matches ErrNotFound. The stream has a method Size() int64, the bytes that the
+// daemon has announced, -1 where it has not.
 func (s *Session) GetFile(ctx context.Context, path string, lines Lines) (io.ReadCloser, error) {
 	if lines.Last != 0 && lines.Last < max(lines.First, 1) {
 		return nil, invalidArg("lines %d to %d: the last is before the first", lines.First, lines.Last)
@@ -237,7 +238,7 @@ func (s *Session) download(ctx context.Context, route, path string, query url.Va
 		d.stop()
 		return nil, err
 	}
-	d.body = resp.Body
+	d.body, d.size = resp.Body, resp.ContentLength
 	if resp.StatusCode != http.StatusOK {
 		defer d.Close()
 		return nil, s.refusal(c, resp)
@@ -255,7 +256,11 @@ type transfer struct {
 	end     func()
 	idle    Timer
 	body    io.ReadCloser
+	size    int64
 }
+
+// Size is what the daemon has announced, or -1.
+func (d *transfer) Size() int64 { return d.size }
 
 // Read reads bytes of the file. Its errors are those of the session.
 func (d *transfer) Read(p []byte) (int, error) {

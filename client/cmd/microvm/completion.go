@@ -45,7 +45,7 @@ func completionScript(shell string, app *kong.Application) string {
 	}
 	switch shell {
 	case "fish":
-		return "complete -c microvm -f\n" + cases.String()
+		return "complete -c microvm -f\n" + cases.String() + "complete -c microvm -n '__fish_seen_subcommand_from cp' -F\n"
 	case "zsh":
 		return "#compdef microvm\nautoload -U +X bashcompinit && bashcompinit\n" + bashFunction(commands, cases.String())
 	}
@@ -63,5 +63,5 @@ func bashFunction(commands []string, cases string) string {
 		"  esac\n" +
 		"  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n" +
 		"}\n" +
-		"complete -F _microvm microvm\n"
+		"complete -o default -F _microvm microvm\n" // files where no word fits
 }

@@ -23,7 +23,11 @@ func (j *copying) down(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
-	body := &counted{src: src, p: j.app.progress(-1)}
+	total := int64(-1)
+	if sized, ok := src.(interface{ Size() int64 }); ok {
+		total = sized.Size()
+	}
+	body := &counted{src: src, p: j.app.progress(total)}
 	defer body.p.end()
 	switch {
 	case j.tar:
