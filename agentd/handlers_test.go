@@ -279,9 +279,8 @@ func TestHandlerBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
-			for armed := time.Duration(0); armed != budget; armed = <-clock.armed {
-			}
-			clock.advance(budget - time.Millisecond)
+			clock.awaitArmed(t, budget)
+			clock.Advance(budget - time.Millisecond)
 			if h := d.health(); h.Hooks[1].Handler != nil {
 				t.Fatalf("before the budget has passed: %+v", h.Hooks[1].Handler)
 			}
@@ -290,7 +289,7 @@ func TestHandlerBudget(t *testing.T) {
 				t.Fatalf("answered before the budget has passed: %v", r)
 			default:
 			}
-			clock.advance(time.Millisecond)
+			clock.Advance(time.Millisecond)
 			if r := <-answered; r.status != 200 {
 				t.Errorf("%v", r)
 			}

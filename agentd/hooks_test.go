@@ -186,7 +186,7 @@ func TestHookLogKeepsTheEarliest(t *testing.T) {
 	for i := range 70 {
 		hook := api.Hooks()[i%6]
 		d.post(hookAt+hook, "malformed")
-		clock.advance(1e9)
+		clock.Advance(1e9)
 	}
 	h := d.health()
 	if len(h.Hooks) != 64 || h.HooksDropped != 6 {

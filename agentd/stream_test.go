@@ -197,7 +197,7 @@ func TestKeepalive(t *testing.T) {
 	}
 	for range 3 {
 		clock.awaitArmed(t, 15*time.Second)
-		clock.advance(15 * time.Second)
+		clock.Advance(15 * time.Second)
 		got := make([]byte, 3)
 		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != ":\n\n" {
 			t.Fatalf("keepalive %q (%v)", got, err)

@@ -82,12 +82,12 @@ func TestKillEscalatesAfterGrace(t *testing.T) {
 	ready(t, e, "up\n")
 	done, signalled := killing(e)
 	clock.pending(t, DefaultKillGrace)
-	clock.advance(DefaultKillGrace - time.Millisecond)
+	clock.Advance(DefaultKillGrace - time.Millisecond)
 	clock.pending(t, DefaultScanInterval) // the look that the step caused has ended
 	if rec.count(trace.GroupKill) != 0 {
 		t.Error("SIGKILL before the grace had passed")
 	}
-	clock.advance(time.Millisecond)
+	clock.Advance(time.Millisecond)
 	clock.run(t, DefaultScanInterval, done)
 	if !*signalled || status(finished(t, e)) != "signal 9" {
 		t.Errorf("signalled %v, %s", *signalled, status(finished(t, e)))
@@ -114,7 +114,7 @@ func TestKillReachesSurvivors(t *testing.T) {
 				ready(t, e, "up\n")
 				clock.pending(t, DefaultLinger)
 				if when != "lingering" {
-					clock.advance(DefaultLinger)
+					clock.Advance(DefaultLinger)
 					if r := finished(t, e); !r.WritersMayBeAlive {
 						t.Error("writers_may_be_alive is false with a survivor")
 					}
@@ -129,7 +129,7 @@ func TestKillReachesSurvivors(t *testing.T) {
 				}
 				done, signalled := killing(e)
 				clock.pending(t, DefaultKillGrace)
-				clock.advance(DefaultKillGrace)
+				clock.Advance(DefaultKillGrace)
 				clock.run(t, DefaultScanInterval, done)
 				if g := e.Group(); !*signalled || len(g.Pids) != 0 || rec.count(trace.GroupKill) != 1 {
 					t.Errorf("signalled %v, left %v, %d kills", *signalled, g.Pids, rec.count(trace.GroupKill))
@@ -170,7 +170,7 @@ func TestKillsShareOneEscalation(t *testing.T) {
 	for rec.count(trace.ExecKill) < 9 {
 		clock.pending(t, DefaultScanInterval)
 	}
-	clock.advance(DefaultKillGrace)
+	clock.Advance(DefaultKillGrace)
 	clock.run(t, DefaultScanInterval, all)
 	if term, kill := rec.count(trace.GroupTerm), rec.count(trace.GroupKill); term != 1 || kill != 1 {
 		t.Errorf("%d SIGTERM and %d SIGKILL, want one of each", term, kill)
@@ -195,7 +195,7 @@ func TestDeadline(t *testing.T) {
 			cmd.Timeout, cmd.ReapGroup = 3*time.Second, true
 			e := start(t, newRegistry(t, Config{Clock: clock, Recorder: rec}), "x", cmd)
 			ready(t, e, "up\n")
-			clock.advance(3 * time.Second)
+			clock.Advance(3 * time.Second)
 			if strings.Contains(c.script, "trap ''") {
 				clock.pending(t, DefaultKillGrace)
 				clock.run(t, time.Second, e.Done())
@@ -220,16 +220,16 @@ func TestDeadlineStopsAtLeaderExit(t *testing.T) {
 	e := start(t, newRegistry(t, Config{Clock: clock}), "x", cmd)
 	ready(t, e, "up\n")
 	clock.pending(t, DefaultLinger)
-	if slices.Contains(clock.armedSpans(), time.Second) {
+	if slices.Contains(clock.Spans(), time.Second) {
 		t.Error("the deadline is still armed in the linger")
 	}
-	clock.advance(DefaultLinger)
+	clock.Advance(DefaultLinger)
 	if r := finished(t, e); r.TimedOut || status(r) != "exit 0" {
 		t.Errorf("result = %s, timed out %v", status(r), r.TimedOut)
 	}
 	done, _ := killing(e)
 	clock.pending(t, DefaultKillGrace)
-	clock.advance(DefaultKillGrace)
+	clock.Advance(DefaultKillGrace)
 	clock.run(t, DefaultScanInterval, done)
 }
 
@@ -242,10 +242,10 @@ func TestReapBeforeLinger(t *testing.T) {
 	cmd.ReapGroup = true
 	e := start(t, newRegistry(t, Config{Clock: clock, Recorder: rec}), "x", cmd)
 	clock.pending(t, DefaultKillGrace)
-	if slices.Contains(clock.armedSpans(), DefaultLinger) {
+	if slices.Contains(clock.Spans(), DefaultLinger) {
 		t.Error("the linger runs during the reap")
 	}
-	clock.advance(DefaultKillGrace)
+	clock.Advance(DefaultKillGrace)
 	clock.run(t, DefaultScanInterval, e.Done())
 	if r := finished(t, e); r.WritersMayBeAlive || status(r) != "exit 0" || r.Cause != CauseExited {
 		t.Errorf("result = %+v", r)
@@ -286,7 +286,7 @@ func TestKillEndsStoppedMembers(t *testing.T) {
 	stopped(t, e)
 	done, _ := killing(e)
 	clock.pending(t, DefaultKillGrace)
-	clock.advance(DefaultKillGrace)
+	clock.Advance(DefaultKillGrace)
 	clock.run(t, DefaultScanInterval, done)
 	if s := status(finished(t, e)); s != "signal 9" {
 		t.Errorf("status = %s", s)

@@ -55,7 +55,7 @@ func TestPaceWaitsOnce(t *testing.T) {
 	if n := rec.count(trace.OutputPublish); n != 1 {
 		t.Errorf("%d publications while the reader has patience, want 1", n)
 	}
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	await(t, published, "the rest, which waits for nobody")
 	if got := show(next(t, dead)); got != "gap[0,200)" {
 		t.Errorf("the dead reader gets %s", got)

@@ -108,7 +108,7 @@ func TestRegisterRefusals(t *testing.T) {
 	if signalled, err := e.Kill(context.Background()); signalled || err != nil {
 		t.Errorf("Kill = %v, %v", signalled, err)
 	}
-	clock.advance(time.Minute)
+	clock.Advance(time.Minute)
 	for ok := true; ok; {
 		_, ok = r.Lookup(key("x"))
 	}
@@ -215,7 +215,7 @@ func TestPointsOfALife(t *testing.T) {
 	if _, err := e.AckContext(ctx); err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(DefaultRetention)
+	clock.Advance(DefaultRetention)
 	for rec.count(trace.ExecCollect) == 0 {
 		_ = e.Poll()
 	}

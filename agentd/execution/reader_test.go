@@ -302,7 +302,7 @@ func TestDrainsAfterTheLinger(t *testing.T) {
 	if _, busy := r.Counts(); !busy {
 		t.Error("not busy in the linger")
 	}
-	clock.advance(DefaultLinger)
+	clock.Advance(DefaultLinger)
 	res := finished(t, e)
 	if !res.WritersMayBeAlive || res.Total != 3 {
 		t.Errorf("result = %+v", res)

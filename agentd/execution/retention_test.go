@@ -24,11 +24,11 @@ func TestRetention(t *testing.T) {
 	kept := start(t, r, "kept", sh("echo two"))
 	finished(t, acked)
 	finished(t, kept)
-	clock.advance(DefaultRetention) // before the ack: it must not count
+	clock.Advance(DefaultRetention) // before the ack: it must not count
 	if _, err := acked.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(DefaultRetention - time.Second)
+	clock.Advance(DefaultRetention - time.Second)
 	if _, ok := r.Lookup(key("acked")); !ok {
 		t.Fatal("collected before the retention had passed")
 	}
@@ -37,7 +37,7 @@ func TestRetention(t *testing.T) {
 	}
 	late := acked.Subscribe(0)
 	defer late.Close()
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	for rec.count(trace.ExecCollect) == 0 {
 		next(t, kept.Subscribe(0)) // any step of the core: the collector runs beside
 	}
@@ -54,7 +54,7 @@ func TestRetention(t *testing.T) {
 	if res := finished(t, again); string(res.Stdout) != "three\n" {
 		t.Errorf("the id's second life printed %q", res.Stdout)
 	}
-	clock.advance(100 * DefaultRetention)
+	clock.Advance(100 * DefaultRetention)
 	if res := finished(t, kept); string(res.Stdout) != "two\n" {
 		t.Errorf("the unacked result is %q", res.Stdout)
 	}
@@ -75,7 +75,7 @@ func TestRetentionOfTheManager(t *testing.T) {
 		t.Error("found after its ack")
 	}
 	clock.pending(t, time.Minute)
-	clock.advance(time.Minute)
+	clock.Advance(time.Minute)
 	for rec.count(trace.ExecCollect) < 2 {
 		_ = b.Poll()
 	}

@@ -113,7 +113,7 @@ func TestStdinStall(t *testing.T) {
 	}
 	go offer(data, true)
 	clock.pending(t, DefaultStdinTimeout)
-	clock.advance(DefaultStdinTimeout)
+	clock.Advance(DefaultStdinTimeout)
 	stalled := <-got
 	if stalled.err != ErrStdinTimeout || stalled.n == 0 || stalled.n >= len(data) {
 		t.Fatalf("stalled write = %d of %d, %v; want a part and ErrStdinTimeout", stalled.n, len(data), stalled.err)
@@ -193,7 +193,7 @@ func TestStdinBroken(t *testing.T) {
 	}()
 	clock.pending(t, DefaultLinger)
 	full(t, e)
-	clock.advance(DefaultLinger)
+	clock.Advance(DefaultLinger)
 	if err := <-got; err != ErrStdinClosed {
 		t.Errorf("a write that stalls at the terminal marker = %v", err)
 	}

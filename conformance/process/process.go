@@ -23,6 +23,9 @@ import (
 type Options struct {
 	Env []string // added to a minimal environment: "AGENTD_OUTPUT_LINGER_SECS=1"
 	Log io.Writer
+	// Args follow the command's name, and ExtraFiles are its descriptors from 3 on. They stay the caller's.
+	Args       []string
+	ExtraFiles []*os.File
 	// Cloneflags gives the daemon namespaces of its own: CLONE_NEWPID makes it
 	// the first process of one.
 	Cloneflags uintptr
@@ -47,7 +50,8 @@ const (
 // Start starts the command and waits until it listens. Identity repair is always off and the power to end the machine
 // is taken from the daemon, so that nothing on this machine changes. The caller stops the daemon.
 func Start(ctx context.Context, binary string, o Options) (*Daemon, error) {
-	cmd := exec.Command(binary)
+	cmd := exec.Command(binary, o.Args...)
+	cmd.ExtraFiles = o.ExtraFiles
 	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "AGENTD_PORT=0", "AGENTD_LOG=info"}, o.Env...)
 	cmd.Env = append(cmd.Env, "AGENTD_REPAIR_IDENTITY=false")
 	// The daemon must not outlive a driver that is killed.

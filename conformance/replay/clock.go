@@ -1,140 +1,14 @@
 package replay
 
 import (
-	"context"
-	"sort"
-	"sync"
 	"time"
 
-	"microvms/agentd/trace"
+	"microvms/agentd/trace/tracetest"
 )
 
-// Clock is a [trace.Clock] that stands still until it is moved. The zero value
-// is not usable; make one with NewClock. All methods are safe for concurrent
-// use.
-type Clock struct {
-	mu      sync.Mutex
-	now     time.Time
-	timers  []*timer // pending, in the order of their creation
-	changed chan struct{}
-}
+// Clock is the clock of a daemon that a driver drives in the test process: it
+// stands still until it is moved.
+type Clock = tracetest.Clock
 
 // NewClock returns a clock that shows start.
-func NewClock(start time.Time) *Clock { return &Clock{now: start, changed: make(chan struct{})} }
-
-// Now returns the time that the clock shows.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// AfterFunc calls f in its own goroutine once the clock has been moved by d. A
-// d that is not positive is due at once.
-func (c *Clock) AfterFunc(d time.Duration, f func()) trace.Timer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := &timer{clock: c, due: c.now.Add(d), f: f}
-	if d <= 0 {
-		t.fired = true
-		go f()
-		return t
-	}
-	c.timers = append(c.timers, t)
-	c.notifyLocked()
-	return t
-}
-
-// Advance moves the clock by d and starts, in the order of their due times, the
-// timers that become due. Each is called with the clock standing at its due
-// time or later. Advance returns when the calls have been started, not when they
-// have returned.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	var due, rest []*timer
-	for _, t := range c.timers {
-		if t.due.After(c.now) {
-			rest = append(rest, t)
-		} else {
-			due = append(due, t)
-		}
-	}
-	c.timers = rest
-	sort.SliceStable(due, func(i, j int) bool { return due[i].due.Before(due[j].due) })
-	for _, t := range due {
-		t.fired = true
-		go t.f()
-	}
-	if len(due) > 0 {
-		c.notifyLocked()
-	}
-}
-
-// Pending returns how far the clock must be moved for each pending timer,
-// ascending, in a fresh slice.
-func (c *Clock) Pending() []time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pendingLocked()
-}
-
-func (c *Clock) pendingLocked() []time.Duration {
-	out := make([]time.Duration, len(c.timers))
-	for i, t := range c.timers {
-		out[i] = t.due.Sub(c.now)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
-	return out
-}
-
-// Await waits until the pending timers satisfy ready, for example until a timer
-// of the expected duration is set.
-func (c *Clock) Await(ctx context.Context, ready func(pending []time.Duration) bool) error {
-	for {
-		c.mu.Lock()
-		ok, changed := ready(c.pendingLocked()), c.changed
-		c.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (c *Clock) notifyLocked() {
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-// timer is a pending call of a Clock.
-type timer struct {
-	clock *Clock
-	due   time.Time
-	f     func()
-	fired bool // guarded by clock.mu: called or stopped
-}
-
-// Stop prevents the call; it reports whether it was still pending.
-func (t *timer) Stop() bool {
-	c := t.clock
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t.fired {
-		return false
-	}
-	t.fired = true
-	for i, p := range c.timers {
-		if p == t {
-			c.timers = append(c.timers[:i:i], c.timers[i+1:]...)
-			break
-		}
-	}
-	c.notifyLocked()
-	return true
-}
+func NewClock(start time.Time) *Clock { return tracetest.NewClock(start) }

@@ -1,11 +1,8 @@
 package replay
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +13,9 @@ import (
 	"microvms/agentd"
 	"microvms/conformance/process"
 )
+
+// epoch is what the clocks of daemons show first.
+var epoch = time.Unix(1_000_000_000, 0)
 
 // inProcess returns a starter of this repository's daemon in the test process,
 // behind a real listener, with a gate, a recorder and a clock that stands still.
@@ -33,24 +33,30 @@ func inProcess() Starter {
 			d.Gate = NewGate(o.Hold)
 			config.Gate = d.Gate
 		}
-		daemon, err := agentd.New(config)
-		if err != nil {
-			return nil, err
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		served := make(chan error, 1)
-		go func() { served <- daemon.Serve(context.Background(), l) }()
-		d.URL = "http://" + l.Addr().String()
-		d.Stop = func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			return errors.Join(daemon.Shutdown(ctx), <-served)
-		}
-		return d, nil
+		return d, d.serve(config)
 	}
+}
+
+// serve runs this repository's daemon in the test process, behind a real
+// listener.
+func (d *Daemon) serve(config agentd.Config) error {
+	daemon, err := agentd.New(config)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- daemon.Serve(context.Background(), l) }()
+	d.URL = "http://" + l.Addr().String()
+	d.Stop = func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return errors.Join(daemon.Shutdown(ctx), <-served)
+	}
+	return nil
 }
 
 // wireLogSize is the size of the hook log that the binary keeps (wire facts,
@@ -92,20 +98,5 @@ func asBinary(t *testing.T) Starter {
 			return nil, err
 		}
 		return &Daemon{URL: d.URL(), LogSize: wireLogSize, Stop: d.Stop}, nil
-	}
-}
-
-// listening reads a daemon's log up to the line that names its address.
-func listening(log *bufio.Reader) (string, error) {
-	for {
-		line, err := log.ReadBytes('\n')
-		var entry struct{ Msg, Addr string }
-		if json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
-			_, port, splitErr := net.SplitHostPort(entry.Addr)
-			return "127.0.0.1:" + port, splitErr
-		}
-		if err != nil {
-			return "", fmt.Errorf("the daemon's log ended before it named its address: %w", err)
-		}
 	}
 }

@@ -8,20 +8,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"microvms/agentd"
 	"microvms/agentd/trace"
 	"microvms/conformance/child"
+	"microvms/conformance/process"
 )
 
 // The test binary is also the program of the children.
@@ -49,23 +45,7 @@ func execInProcess() ExecStarter {
 			d.Gate = NewGate(o.Hold)
 			config.Gate = d.Gate
 		}
-		daemon, err := agentd.New(config)
-		if err != nil {
-			return nil, err
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		served := make(chan error, 1)
-		go func() { served <- daemon.Serve(context.Background(), l) }()
-		d.URL = "http://" + l.Addr().String()
-		d.Stop = func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			return errors.Join(daemon.Shutdown(ctx), <-served)
-		}
-		return d, nil
+		return d, d.serve(config)
 	}
 }
 
@@ -92,45 +72,27 @@ func startBinary(binary string, numbers map[string]int) (*ExecDaemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, "--trace", "/dev/fd/3")
-	cmd.Env = []string{"AGENTD_PORT=0", "AGENTD_REPAIR_IDENTITY=false", "AGENTD_LOG=info", "PATH=/usr/bin:/bin"}
+	o := process.Options{Args: []string{"--trace", "/dev/fd/3"}, ExtraFiles: []*os.File{told}}
 	for name, n := range numbers {
 		if n != 0 {
-			cmd.Env = append(cmd.Env, name+"="+strconv.Itoa(n))
+			o.Env = append(o.Env, name+"="+strconv.Itoa(n))
 		}
 	}
-	cmd.ExtraFiles = []*os.File{told}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	p, err := process.Start(context.Background(), binary, o)
 	told.Close()
 	if err != nil {
 		events.Close()
 		return nil, err
 	}
 	recorder := NewRecorder()
-	d := &ExecDaemon{Daemon: &Daemon{Recorder: recorder}}
 	ended := make(chan error, 1)
 	go func() {
 		defer events.Close()
 		ended <- readTrace(events, recorder)
 	}()
-	log := bufio.NewReader(out)
-	addr, err := listening(log)
-	if err != nil {
-		cmd.Process.Kill()
-		return nil, errors.Join(err, cmd.Wait(), errors.New(stderr.String()))
-	}
-	d.URL = "http://" + addr
-	d.Stop = func() error {
-		err := cmd.Process.Signal(unix.SIGTERM)
-		io.Copy(io.Discard, log)
-		return errors.Join(err, cmd.Wait(), <-ended)
-	}
-	return d, nil
+	d := &Daemon{URL: p.URL(), Recorder: recorder}
+	d.Stop = func() error { return errors.Join(p.Stop(), <-ended) }
+	return &ExecDaemon{Daemon: d}, nil
 }
 
 // readTrace enters the transitions that a daemon tells into a recorder.

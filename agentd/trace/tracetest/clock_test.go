@@ -1,4 +1,4 @@
-package replay
+package tracetest
 
 import (
 	"context"
@@ -56,5 +56,34 @@ func TestClockDueAtOnce(t *testing.T) {
 	cancel()
 	if err := c.Await(ctx, one); !errors.Is(err, context.Canceled) {
 		t.Errorf("Await returned %v", err)
+	}
+}
+
+// TestClockRuns checks that spans are what timers were set for, whatever has
+// passed, and that a clock that runs fires one timer after another.
+func TestClockRuns(t *testing.T) {
+	c := NewClock(epoch)
+	done := make(chan struct{})
+	c.AfterFunc(5*time.Second, func() { c.AfterFunc(time.Second, func() { close(done) }) })
+	c.Advance(2 * time.Second)
+	if s, p := c.Spans(), c.Pending(); len(s) != 1 || s[0] != 5*time.Second || p[0] != 3*time.Second {
+		t.Errorf("spans %v, pending %v", s, p)
+	}
+	if err := c.AwaitSpan(t.Context(), 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(t.Context(), 5*time.Second, done); err != nil {
+		t.Fatal(err)
+	}
+	if now := c.Now(); now.Before(epoch.Add(6 * time.Second)) {
+		t.Errorf("the clock ran to %v", now)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.AwaitSpan(ctx, time.Second); !errors.Is(err, context.Canceled) {
+		t.Errorf("AwaitSpan returned %v", err)
+	}
+	if err := c.Run(ctx, time.Second, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
 	}
 }
