@@ -43,6 +43,9 @@ func TestFilesThroughTheDaemon(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	r, err := s.GetFile(ctx, path, client.Lines{})
+	if sized, ok := r.(interface{ Size() int64 }); !ok || sized.Size() != 14 {
+		t.Errorf("the stream does not tell its size of 14 bytes")
+	}
 	if got := readAll(t, r, err); got != "one\ntwo\nthree\n" {
 		t.Errorf("the file is %q", got)
 	}

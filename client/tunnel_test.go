@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"microvms/agentd/api"
 	"microvms/agentd/tunnel"
 	"microvms/client"
@@ -102,6 +104,25 @@ func guest(t testing.TB, f func(net.Conn)) uint16 {
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
+// unlistened is a port that nobody listens on, nor can for as long as the test
+// lasts: it is bound.
+func unlistened(t testing.TB) uint16 {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint16(at.(*unix.SockaddrInet4).Port)
+}
+
 func dial(t testing.TB, s *client.Session, r client.TunnelRequest) *client.Tunnel {
 	t.Helper()
 	c, err := s.DialTunnel(t.Context(), r)
@@ -181,12 +202,7 @@ func TestTunnelUpload(t *testing.T) {
 func TestTunnelRefusals(t *testing.T) {
 	t.Attr("requirement", "TUNNEL-8")
 	t.Attr("requirement", "BIND-21")
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := uint16(closed.Addr().(*net.TCPAddr).Port)
-	closed.Close()
+	port := unlistened(t)
 	verified, host := launchVerified(t)
 	without := realSession(t)
 	wrongHost, wrongVM := host, host

@@ -134,7 +134,11 @@ func (j *copying) copy(ctx context.Context) error {
 	j.data = copyData{Direction: "download", Local: j.local, Remote: vmPrefix + j.remote, Tar: j.tar}
 	if j.upload {
 		j.data.Direction = "upload"
-		return j.up(ctx)
+		if err := j.up(ctx); err != nil {
+			return err
+		}
+		j.warnOfOwner(ctx)
+		return nil
 	}
 	return j.down(ctx)
 }

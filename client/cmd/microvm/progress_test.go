@@ -150,3 +150,26 @@ func TestCopyIsInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// Files of an upload are root's, which is said where commands run as another.
+func TestUploadWarnsOfOwner(t *testing.T) {
+	t.Attr("requirement", "CLI-44")
+	for user, want := range map[string]string{
+		"app":       "belongs to root, and commands run as \"app\": to change that, microvm exec --user 0 -- chown -R app '/it'\\''s'",
+		"1000:1000": "chown -R 1000:1000 '/it'", "root": "", "0:0": "", "": "", "none": "",
+	} {
+		srv := microvmtest.New()
+		if user != "none" {
+			srv.DefaultUser = &user
+		}
+		var stdout, stderr bytes.Buffer
+		a := fakeApp(srv, &stdout, &stderr)
+		if code := a.run(t.Context(), []string{"cp", "-", "vm:/it's"}); code != 0 || (want == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q: code %d, stderr %q", user, code, stderr.String())
+		}
+		stderr.Reset()
+		if code := fakeApp(srv, &stdout, &stderr).run(t.Context(), []string{"cp", "vm:/it's", "-"}); code != 0 || stderr.Len() > 0 {
+			t.Errorf("%q, download: code %d, stderr %q", user, code, stderr.String())
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,7 +58,10 @@ func (c *tunnelCommand) run(ctx context.Context, a *app) (*result, error) {
 		}
 	}
 	return a.call(ctx, c.attach, true, func(ctx context.Context, s *client.Session) (*result, error) {
-		listener, err := net.Listen("tcp", net.JoinHostPort(c.Address, local))
+		listener, err := c.listen(s, local, port)
+		if client.KindOf(err) == client.KindInvalidArg {
+			return nil, err
+		}
 		if err != nil {
 			return nil, &commandError{err: &client.Error{Kind: client.KindPrecondition, Message: "cannot take local connections", Err: err}, compact: true,
 				suggestions: []string{fmt.Sprintf("give another local port, or any free one: microvm tunnel 0:%d", port)}}
@@ -71,6 +75,33 @@ func (c *tunnelCommand) run(ctx context.Context, a *app) (*result, error) {
 	})
 }
 
+// listen takes a local port. With a daemon on this machine it must not be the one
+// that the tunnel leads to: each connection would make the next.
+func (c *tunnelCommand) listen(s *client.Session, local string, port uint16) (net.Listener, error) {
+	same := strconv.Itoa(int(port))
+	here := isHere(c.Address) && endpointIsHere(s.Endpoint())
+	if here && local == same {
+		return nil, usage("the daemon is on this machine, so port %s would lead to itself: give another local port, or any free one, 0:%s", same, same)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(c.Address, local))
+	if err != nil || !here || listener.Addr().(*net.TCPAddr).Port != int(port) {
+		return listener, err
+	}
+	defer listener.Close() // the one free port that it must not be
+	return net.Listen("tcp", net.JoinHostPort(c.Address, local))
+}
+
+// isHere says whether a connection to this machine's loopback reaches the host.
+func isHere(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+func endpointIsHere(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && isHere(u.Hostname())
+}
+
 // ports reads [LOCAL:]PORT.
 func (c *tunnelCommand) ports() (local string, port uint16, err error) {
 	local, far, both := strings.Cut(c.Ports, ":")
@@ -78,7 +109,7 @@ func (c *tunnelCommand) ports() (local string, port uint16, err error) {
 		far = local
 	}
 	for _, text := range []string{local, far} {
-		if _, err := strconv.ParseUint(text, 10, 16); err != nil {
+		if n, err := strconv.ParseUint(text, 10, 16); err != nil || strconv.FormatUint(n, 10) != text {
 			return "", 0, usage("%q is not PORT or LOCAL:PORT, with numbers up to 65535", c.Ports)
 		}
 	}

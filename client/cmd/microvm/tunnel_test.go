@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"microvms/agentd/api"
 	"microvms/agentd/tunnel"
 	"microvms/client/daemontest"
@@ -136,6 +138,25 @@ func listenIn(t *testing.T, serve func(net.Conn)) uint16 {
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
+// unlistened is a port that nobody listens on, nor can for as long as the test
+// lasts.
+func unlistened(t *testing.T) uint16 {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint16(at.(*unix.SockaddrInet4).Port)
+}
+
 // launched starts a daemon whose launch brought an identity, and gives the
 // host's environment.
 func launched(t *testing.T) (*daemontest.Daemon, map[string]string) {
@@ -212,12 +233,7 @@ func TestTunnelForwards(t *testing.T) {
 func TestTunnelResetsWhatFails(t *testing.T) {
 	t.Attr("requirement", "CLI-43")
 	d, env := launched(t)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := uint16(nobody.Addr().(*net.TCPAddr).Port)
-	nobody.Close()
+	port := unlistened(t)
 	wrong := map[string]string{envHostSeed: env[envHostSeed], envVMPublicKey: env[envHostSeed]}
 	for name, c := range map[string]struct {
 		env   map[string]string
