@@ -83,4 +83,4 @@ func runScope(t *testing.T, scope Scope, histories int) {
 func TestWholeHistoriesAreLinearizable(t *testing.T) { runScope(t, Whole, 400) }
 
 // TestExecHistoriesAreLinearizable races every exec route on bootstrapped daemons.
-func TestExecHistoriesAreLinearizable(t *testing.T) { runScope(t, ByExec, 1700) }
+func TestExecHistoriesAreLinearizable(t *testing.T) { runScope(t, ByExec, 1400) }

@@ -9,7 +9,7 @@ import (
 // TestTunnelHistoriesAreLinearizable races tunnels with the listeners and the guests that they lead to.
 func TestTunnelHistoriesAreLinearizable(t *testing.T) {
 	r, err := Run(context.Background(), Config{
-		Scope: ByTunnel, Histories: count(t, 300), Seed: 1, Workers: runtime.GOMAXPROCS(0), PerDaemon: 25,
+		Scope: ByTunnel, Histories: count(t, 250), Seed: 1, Workers: runtime.GOMAXPROCS(0), PerDaemon: 25,
 		Start: startBinary, FailDir: "../failures",
 	})
 	if err != nil {
