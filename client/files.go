@@ -145,28 +145,29 @@ func (s *Session) upload(ctx context.Context, route, path string, query url.Valu
 		req.Body = body
 	}
 	resp, err := s.transport.RoundTrip(req)
-	if resp != nil {
+	var refused error
+	if err == nil {
 		defer resp.Body.Close()
+		if resp.StatusCode < 200 || resp.StatusCode > 299 {
+			refused = s.refusal(c, resp) // read now: nothing more comes once the request is cancelled
+		}
 	}
 	// CLIENT-32: the transport closes the body when it reads no more of it, and may
 	// answer before that; src is the caller's again only afterwards.
 	if err != nil || resp.StatusCode != http.StatusNoContent {
-		cancelled := err
 		cancel(context.Canceled)
-		<-body.closed
-		if cancelled != nil {
-			if body.failed != nil && ctx.Err() == nil {
-				return &Error{Kind: KindPrecondition, Message: "cannot read what is to be sent", Err: body.failed}
-			}
-			return s.silence(ctx, reqCtx, c, cancelled)
-		}
-	} else {
-		<-body.closed
 	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return s.refusal(c, resp)
+	<-body.closed
+	switch {
+	// Before any answer: one that says that the body broke off is no news.
+	case body.failed != nil && ctx.Err() == nil:
+		return &Error{Kind: KindPrecondition, Message: "cannot read what is to be sent", Err: body.failed}
+	case body.failed != nil:
+		return s.silence(ctx, reqCtx, c, body.failed)
+	case err != nil:
+		return s.silence(ctx, reqCtx, c, err)
 	}
-	return nil
+	return refused
 }
 
 // silence names why a transfer broke off.

@@ -103,8 +103,8 @@ func TestFileErrors(t *testing.T) {
 	if _, err := s.GetFile(ctx, dir+"/f", client.Lines{First: 3, Last: 2}); client.KindOf(err) != client.KindInvalidArg {
 		t.Errorf("lines: %v", err)
 	}
-	if err := s.PutFile(ctx, dir+"/big", strings.NewReader(strings.Repeat("x", 1001)), client.PutFileOptions{}); client.WireKindOf(err) != client.WireTooLarge {
-		t.Errorf("too large: %v", err)
+	if err := s.PutFile(ctx, dir+"/big", strings.NewReader(strings.Repeat("x", 1001)), client.PutFileOptions{}); client.WireKindOf(err) != client.WireTooLarge || !strings.Contains(err.Error(), "413: ") {
+		t.Errorf("too large, in the daemon's words: %v", err)
 	}
 	if err := s.PutTar(ctx, dir+"/t", strings.NewReader("no tar")); client.WireKindOf(err) != client.WireServerError {
 		t.Errorf("no tar: %v", err)
