@@ -102,8 +102,12 @@ func (x execSpec) start(s execState, e entry) []execState {
 	case e.Known() && (e.Answer.Status != 200 || e.Answer.Phase != "running"):
 		return nil
 	}
-	s.Object, _ = x.atomic.Start(s.Object)
-	return []execState{s}
+	started := s
+	started.Object, _ = x.atomic.Start(s.Object)
+	if !e.Known() && e.shares && !known {
+		return []execState{started, s} // nobody knows whether it got the other one's refusal
+	}
+	return []execState{started}
 }
 
 func (x execSpec) kill(s execState, e entry) []execState {

@@ -118,7 +118,7 @@ func entries(ops []*Operation) []porcupine.Operation {
 // its id taken by one that is still being decided waits for that one's outcome, which is its own then.
 func (o *Operation) mayShare(p *Operation) bool {
 	return p != o && p.Kind == Start && p.Exec == o.Exec && p.User == UnknownUser && p.Cut != CutBefore &&
-		p.Call <= o.Return && (p.Return < 0 || p.Return >= o.Call)
+		(o.Return < 0 || p.Call <= o.Return) && (p.Return < 0 || p.Return >= o.Call)
 }
 
 // parts splits a history as its scope says. Linearizability is local: a history is linearizable when its part on each

@@ -74,6 +74,14 @@ func refusal(o Operation, status int, code string) Operation {
 	return o
 }
 
+// after puts operations behind those that overlap, one after another.
+func after(ops ...Operation) []Operation {
+	for i := range ops {
+		ops[i].Call, ops[i].Return = 2000+20*int64(i), 2010+20*int64(i)
+	}
+	return ops
+}
+
 func as(u User, o Operation) Operation {
 	o.User = u
 	return o
@@ -130,6 +138,10 @@ var judged = []struct {
 	{"a refusal shared", ByExec, beside(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")), as(OwnUser, refusal(start(Quick), 400, "unknown_user"))), Linearizable},
 	{"a refusal shared before the id is known", ByExec, beside(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")), refusal(start(Quick), 400, "unknown_user"),
 		start(Quick), exited("env1")), Linearizable},
+	{"a lost start that shared a refusal", ByExec, append(beside(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")), unknown(start(Quick))),
+		after(refusal(running(), 404, "unknown_exec"))...), Linearizable},
+	{"a lost start that shared no refusal", ByExec, append(beside(start(Quick), unknown(start(Quick))),
+		after(refusal(running(), 404, "unknown_exec"))...), NotLinearizable},
 	{"an unknown name started while others wait", ByExec, beside(as(UnknownUser, start(Quick)), as(OwnUser, refusal(start(Quick), 400, "unknown_user"))), NotLinearizable},
 	{"a refusal shared with nobody", ByExec, sequence(as(UnknownUser, refusal(start(Quick), 400, "unknown_user")),
 		as(OwnUser, refusal(start(Quick), 400, "unknown_user"))), NotLinearizable},
