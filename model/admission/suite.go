@@ -58,26 +58,24 @@ func DeviantReplay(d Deviation) (c Config, ok bool) {
 	switch d {
 	case BodyHeld, MovingStalls, IdleUntimed, HookUntimed, UploadUntimed, DrainUntimed, AnswerUntimed:
 		return c, false
-	case CapIgnored, LeakOnUpgrade, UpgradeUncounted, NewestClosed, IdleFirst, ServingClosed, UnreadClosed, GraceIgnored, NewcomerWaits,
-		QuestionStays, EndUnannounced, UpgradeEnds:
-		c = ReplaySlots()
-	case UploadFirst, BodiesStay, AnswersStay:
-		c = ReplayRoom()
-	default:
-		c = ReplayBodies()
 	}
-	c.Name, c.Deviation = "deviant-"+d.Name(), d
+	c = d.base()
+	c.Name = "deviant-" + c.Name
 	return c, true
 }
 
-// base returns the configuration in which a deviation is planted.
+// base returns the configuration in which a deviation is planted: the smallest
+// in which its case exists.
 func (d Deviation) base() Config {
-	c := Held()
+	c := ReplayBodies()
 	switch d {
+	case CapIgnored, LeakOnUpgrade, UpgradeUncounted, NewestClosed, IdleFirst, ServingClosed, UnreadClosed, GraceIgnored, NewcomerWaits,
+		QuestionStays, EndUnannounced, UpgradeEnds:
+		c = ReplaySlots()
+	case UploadFirst, BodiesStay, AnswersStay, MovingStalls:
+		c = ReplayRoom()
 	case IdleUntimed, HookUntimed, UploadUntimed, DrainUntimed, AnswerUntimed:
 		c = Live()
-	case LeakOnUpgrade, UpgradeUncounted:
-		c = ReplaySlots()
 	}
 	c.Name, c.Deviation = d.Name(), d
 	return c
