@@ -22,8 +22,9 @@ const (
 	Undecided Verdict = "undecided"
 )
 
-// judgeLimit bounds the judging of one partition. Partitions take milliseconds.
-const judgeLimit = 30 * time.Second
+// judgeLimit bounds the judging of one partition. Partitions take milliseconds; one in thousands, in which nearly
+// everything overlaps, takes seconds of processor time, of which a busy machine gives little.
+const judgeLimit = 2 * time.Minute
 
 // part is one partition of a history with what the judge needs to decide it.
 type part struct {
