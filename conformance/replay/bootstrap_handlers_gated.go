@@ -32,6 +32,7 @@ const handlerBudget = 20 * time.Second
 //	HookHandlerDeadline  move the clock by the budget; let the request go from HookHandlerEnd
 func BootstrapHandlers(c bootstrap.Config, start Starter) Spec[bootstrap.State] {
 	s := BootstrapGated(c, start)
+	s.Name = "handlers-" + c.Name
 	s.Start = func(ctx context.Context, _ bootstrap.State) (Driver[bootstrap.State], error) {
 		d := &handlerDriver{gatedDriver: gatedDriver{driven: map[uint64]bool{}}}
 		if err := d.image(); err != nil {
