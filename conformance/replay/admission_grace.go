@@ -55,10 +55,11 @@ func (g *graces) ripen(ctx context.Context, s admission.State) error {
 	for left > 0 {
 		step := left
 		if waitsForGrace(s) {
-			if err := g.awaitTimer(ctx, left); err != nil {
+			rings, err := g.awaitTimer(ctx, left)
+			if err != nil {
 				return err
 			}
-			step = min(step, g.clock.Pending()[0])
+			step = rings
 		}
 		g.clock.Advance(step)
 		left -= step
@@ -75,7 +76,8 @@ func (g *graces) settle(ctx context.Context, t Transition[admission.State]) erro
 		}
 	}
 	if left, runs := g.left(t.To); runs && waitsForGrace(t.To) {
-		return g.awaitTimer(ctx, left)
+		_, err := g.awaitTimer(ctx, left)
+		return err
 	}
 	return nil
 }
@@ -101,11 +103,19 @@ func waitsForGrace(s admission.State) bool {
 	return s.Asked == 0 && slices.ContainsFunc(s.Conns[:], func(c admission.Conn) bool { return c.Phase == admission.Backlog })
 }
 
-// awaitTimer waits until a timer is set that rings by then.
-func (g *graces) awaitTimer(ctx context.Context, by time.Duration) error {
-	err := g.clock.Await(ctx, func(pending []time.Duration) bool { return len(pending) > 0 && pending[0] <= by })
+// awaitTimer waits until a timer is set that rings by then, and returns when the
+// first one does. It may be gone a moment later: a newcomer sets it anew whenever
+// something changes.
+func (g *graces) awaitTimer(ctx context.Context, by time.Duration) (rings time.Duration, err error) {
+	err = g.clock.Await(ctx, func(pending []time.Duration) bool {
+		if len(pending) == 0 || pending[0] > by {
+			return false
+		}
+		rings = pending[0]
+		return true
+	})
 	if err != nil {
-		return fmt.Errorf("no newcomer waits for a grace that passes in %v: %w", by, err)
+		return 0, fmt.Errorf("no newcomer waits for a grace that passes in %v: %w", by, err)
 	}
-	return nil
+	return rings, nil
 }
