@@ -31,6 +31,11 @@ type Command struct {
 	Timeout time.Duration
 	// ReapGroup ends what is left of the group once the leader has exited.
 	ReapGroup bool
+	// DieWithParent has the kernel send SIGKILL to the child when the daemon
+	// dies, by whatever signal. It covers the child alone, not what the child
+	// forked. When the registry is closed the protection ends, and the child
+	// may be killed then.
+	DieWithParent bool
 
 	// Capture replaces the registry's capture plan; nil: the registry's.
 	Capture *Capture
