@@ -188,3 +188,17 @@ func (q *queue) lengths() (control, artifact int) {
 	defer q.mu.Unlock()
 	return len(q.control), len(q.artifact)
 }
+
+// over reports whether the connection has ended.
+func (q *queue) over() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ended
+}
+
+// stopped reports whether the connection has ended or drains.
+func (q *queue) stopped() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ended || q.draining
+}
