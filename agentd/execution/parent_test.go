@@ -145,3 +145,28 @@ func TestMissing(t *testing.T) {
 		t.Errorf("stdout %q, stderr %q, missing %v", res.Stdout, res.Stderr, res.Missing)
 	}
 }
+
+// With CutPipes a survivor that holds the pipes costs no descriptor after the
+// terminal marker.
+func TestCutPipes(t *testing.T) {
+	clock := newStepClock()
+	r := newRegistry(t, Config{Clock: clock})
+	c := withStdin("sleep 600 & exec true")
+	c.CutPipes = true
+	e := start(t, r, "x", c)
+	clock.pending(t, DefaultLinger)
+	clock.advance(DefaultLinger)
+	if res := finished(t, e); !res.WritersMayBeAlive {
+		t.Error("the pipes ended by themselves")
+	}
+	for open := 1; open > 0; runtime.Gosched() {
+		e.mu.Lock()
+		open = e.open
+		e.mu.Unlock()
+	}
+	if g := e.Group(); len(g.Pids) == 0 {
+		t.Error("the survivor has ended: nothing was shown")
+	}
+	done, _ := killing(e)
+	clock.run(t, DefaultScanInterval, done)
+}

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"os"
 	"syscall"
 	"time"
 
@@ -232,9 +233,16 @@ func (e *Exec) finish(status Status) {
 	}
 	close(e.done)
 	release := e.release
+	var cut []*os.File
+	if e.cmd.CutPipes {
+		cut = e.pipes
+	}
 	e.mu.Unlock()
 	if stdin != nil {
 		stdin.Close()
+	}
+	for _, f := range cut {
+		f.Close()
 	}
 	release()
 }

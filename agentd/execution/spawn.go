@@ -111,6 +111,13 @@ func (s *spawned) open(c *Command, capture Capture) (f childFiles, err error) {
 			f.fds = append(f.fds, d.File.Fd())
 			continue
 		}
+		if d.Open != nil {
+			var fd int
+			if fd, err = d.Open(); err == nil {
+				f.add(fd)
+			}
+			continue
+		}
 		var r *os.File
 		if r, err = f.pipeFrom(); err == nil {
 			s.sinks = append(s.sinks, sinkPipe{r, d.Sink})
