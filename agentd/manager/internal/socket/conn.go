@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"microvms/agentd/api/msp"
+	"microvms/agentd/manager/internal/runs"
+	"microvms/agentd/trace"
 )
 
 // conn is one connection.
@@ -22,6 +26,7 @@ import (
 type conn struct {
 	server *Server
 	serial uint64 // within this process, from 1
+	asked  uint64 // requests so far; of the reader
 	queue  *queue
 	guard  *guard // set under server.mu
 	ws     *websocket.Conn
@@ -44,7 +49,7 @@ func (c *conn) open(w http.ResponseWriter, r *http.Request) (err error) {
 
 // run serves the connection until it ends.
 func (c *conn) run() {
-	log := c.server.log()
+	log := c.server.config.Log
 	log.Debug("connection opened", "conn", c.serial)
 	// SOCKET-1: queued before the reader starts, so that nothing can come ahead.
 	c.queue.add(item{frame: c.server.config.hello})
@@ -109,10 +114,17 @@ func (c *conn) handle(text bool, message []byte) {
 		}
 		// SOCKET-26: with the stack, which names places only; the panic value may
 		// quote the message.
-		c.server.log().Error("request handler panicked", "conn", c.serial, "stack", string(debug.Stack()))
+		c.server.config.Log.Error("request handler panicked", "conn", c.serial, "stack", string(debug.Stack()))
 		c.panicked(message)
 	}()
 	c.server.serve(c, text, message)
+}
+
+// panicked answers a request whose handler had a defect.
+func (c *conn) panicked(message []byte) {
+	if h, _, err := msp.ParseHeader(message); err == nil {
+		c.fail(h.Request, msp.CodeInternal, "the manager has a defect: this request had no effect that is known")
+	}
 }
 
 // write writes what is queued until the connection ends.
@@ -142,11 +154,11 @@ func (c *conn) write() {
 // message writes one message. It takes as long as the peer takes.
 func (c *conn) message(i item) error {
 	frame := i.frame
-	if i.encode != nil {
+	if i.event != nil {
 		var err error
-		if frame, err = i.encode(); err != nil {
+		if frame, err = told(i); err != nil {
 			// Every event encodes; a client that missed one must not go on.
-			c.server.log().Error("event cannot be encoded", "conn", c.serial, "run", i.run, "err", err)
+			c.server.config.Log.Error("event cannot be encoded", "conn", c.serial, "run", uint64(i.event.ID), "err", err)
 			return err
 		}
 	}
@@ -184,4 +196,27 @@ func (c *conn) end() {
 	// told.
 	c.queue.end(c.recordClose)
 	c.left.Do(c.disconnect)
+}
+
+// disconnect drops the subscriptions.
+func (c *conn) disconnect() {
+	c.server.config.Table.Disconnect(runs.WithOrigin(c.server.base, c.serial, 0), c)
+}
+
+// Deliver queues an event. The run table calls it under its lock.
+func (c *conn) Deliver(ev runs.Event) { c.queue.add(item{event: &ev}) }
+
+func (c *conn) point(i item) trace.Point {
+	return trace.Point{Action: trace.ConnDeliver, Run: uint64(i.event.ID), Conn: c.serial, Request: i.request}
+}
+
+func (c *conn) passDeliver(i item) bool { return c.server.pass(c.point(i)) }
+
+func (c *conn) recordDeliver(i item) {
+	c.server.record(c.point(i), trace.Attr{Key: "event", Value: i.event.Kind.String()},
+		trace.Attr{Key: "snapshot", Value: i.request != 0})
+}
+
+func (c *conn) recordClose() {
+	c.server.record(trace.Point{Action: trace.ConnClose, Conn: c.serial})
 }

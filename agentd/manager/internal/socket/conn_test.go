@@ -14,6 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
+
+	"microvms/agentd/manager/internal/runs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,8 +111,16 @@ func (r *rest) until(mark string) string {
 }
 
 func quiet() Config {
-	return Config{Log: slog.New(slog.DiscardHandler), hello: []byte("hello")}
+	return Config{Log: slog.New(slog.DiscardHandler), Table: noRuns{}, BootID: 7}
 }
+
+// noRuns is a table without runs.
+type noRuns struct{ Table }
+
+func (noRuns) Disconnect(context.Context, runs.Subscriber) {}
+
+// hello7 is the first message as a frame: hello of boot 7.
+const hello7 = "\x82\x2b\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x0e\x05hello\x16\x07boot_id9\x0eprotocol_major\x01"
 
 // echo answers each message with itself.
 func echo(c *conn, _ bool, message []byte) { c.queue.add(item{frame: message}) }
@@ -118,7 +128,10 @@ func echo(c *conn, _ bool, message []byte) { c.queue.add(item{frame: message}) }
 func echoing(t *testing.T, max int64) *served {
 	c := quiet()
 	c.MaxMessageBytes = max
-	s := New(c)
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.serve = echo
 	return start(t, s)
 }
@@ -139,7 +152,7 @@ func TestOversize(t *testing.T) {
 			fits := strings.Repeat("y", 1000)
 			c, r := s.raw()
 			io.WriteString(c, frame(true, opBinary, fits))
-			want := "\x82\x05hello\x82\x7e\x03\xe8" + fits
+			want := hello7 + "\x82\x7e\x03\xe8" + fits
 			if got := r.until(fits); got != want {
 				t.Fatalf("before: %q", got)
 			}
@@ -167,7 +180,7 @@ func TestPing(t *testing.T) {
 	t.Attr("requirement", "SOCKET-20")
 	s := echoing(t, 1000)
 	c, r := s.raw()
-	r.until("hello")
+	r.until(hello7)
 	io.WriteString(c, frame(false, opBinary, "one")+frame(true, 9, "probe")+frame(true, opContinuation, " two"))
 	if got, want := r.until("two"), "\x8a\x05probe\x82\x07one two"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -202,7 +215,7 @@ func TestViolations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, r := s.raw()
-			r.until("hello")
+			r.until(hello7)
 			io.WriteString(c, input)
 			c.(*net.TCPConn).CloseWrite()
 			got, err := io.ReadAll(r)

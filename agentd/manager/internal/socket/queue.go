@@ -1,6 +1,10 @@
 package socket
 
-import "sync"
+import (
+	"sync"
+
+	"microvms/agentd/manager/internal/runs"
+)
 
 // The bounds of the two writer queues, in messages (manager facts, section 2.2).
 const (
@@ -8,14 +12,13 @@ const (
 	artifactBound = 8
 )
 
-// item is one message that waits to be written. A reply is encoded when it is
-// made; an event when its turn comes, because it is queued under the run table's
-// lock.
+// item is one message that waits to be written. Most are encoded when they are
+// made; what tells of a run when its turn comes, because it is queued under the
+// run table's lock and may carry a result of any size.
 type item struct {
-	frame  []byte
-	encode func() ([]byte, error) // nil: frame is the message
-	run    uint64                 // of an event; 0: no event
-	event  string                 // the kind of the event
+	frame   []byte
+	event   *runs.Event // nil: frame is the message
+	request uint64      // the request that asked for the event; 0: it is sent by itself
 }
 
 // queue holds what one connection's writer has to write: the newest unanswered
@@ -103,7 +106,7 @@ const (
 )
 
 // next blocks until there is something to write. before is called without the
-// lock ahead of an event's removal, taken under the lock after it.
+// lock ahead of the removal of what tells of a run, taken under the lock after it.
 func (q *queue) next(before func(item) bool, taken func(item)) (what, item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,7 +118,7 @@ func (q *queue) next(before func(item) bool, taken func(item)) (what, item) {
 			i := item{frame: q.pong}
 			q.pong = nil
 			return aPong, i
-		case len(q.control) > 0 && q.control[0].run != 0:
+		case len(q.control) > 0 && q.control[0].event != nil:
 			i, ok := q.nextEventLocked(before, taken)
 			if !ok {
 				return nothing, item{}

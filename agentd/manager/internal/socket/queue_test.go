@@ -8,7 +8,12 @@ import (
 	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"microvms/agentd/manager/internal/runs"
 )
+
+// of is an event of run 7 with the text that take shows.
+func of(text string) item { return item{frame: []byte(text), event: &runs.Event{ID: 7}} }
 
 func pass(item) bool { return true }
 func none(item)      {}
@@ -61,7 +66,7 @@ func TestQueueOrder(t *testing.T) {
 				q.add(item{frame: []byte(text)})
 				control = append(control, text)
 			case 2:
-				q.add(item{frame: []byte(text), run: 1})
+				q.add(of(text))
 				control = append(control, text)
 			case 3:
 				q.addArtifact([]byte(text))
@@ -114,7 +119,7 @@ func TestQueueThrottles(t *testing.T) {
 		go wait("artifact", q.waitArtifact)
 		synctest.Wait()
 		for range 3 {
-			q.add(item{frame: []byte("event"), run: 1}) // never waits
+			q.add(of("event")) // never waits
 		}
 		expect := func(want ...string) {
 			t.Helper()
@@ -192,14 +197,14 @@ func TestQueueEnds(t *testing.T) {
 // TestQueueGate holds an event at the gate: it stays queued and unrecorded until
 // the gate opens, and is dropped when the connection ends meanwhile.
 func TestQueueGate(t *testing.T) {
-	t.Attr("requirement", "SOCKET-18")
+	t.Attr("requirement", "SOCKET-13")
 	for _, ends := range []bool{false, true} {
 		q := newQueue()
-		q.add(item{frame: []byte("event"), run: 7})
+		q.add(of("event"))
 		recorded := 0
 		kind, i := q.next(func(at item) bool {
-			if control, _ := q.lengths(); control != 1 || at.run != 7 {
-				t.Errorf("at the gate: %d queued, run %d", control, at.run)
+			if control, _ := q.lengths(); control != 1 || at.event.ID != 7 {
+				t.Errorf("at the gate: %d queued, run %d", control, at.event.ID)
 			}
 			if ends {
 				q.end(func() {})
@@ -209,12 +214,12 @@ func TestQueueGate(t *testing.T) {
 		if ends != (kind == nothing) || ends != (recorded == 0) {
 			t.Errorf("ends %v: kind %d, recorded %d", ends, kind, recorded)
 		}
-		if !ends && (i.run != 7 || kind != aMessage) {
-			t.Errorf("took %v of run %d", kind, i.run)
+		if !ends && (i.event.ID != 7 || kind != aMessage) {
+			t.Errorf("took %v of run %d", kind, i.event.ID)
 		}
 	}
 	q := newQueue()
-	q.add(item{run: 7})
+	q.add(of("event"))
 	if kind, _ := q.next(func(item) bool { return false }, func(item) { t.Error("recorded") }); kind != nothing {
 		t.Errorf("a refused gate gave %d", kind)
 	}

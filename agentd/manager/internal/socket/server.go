@@ -10,17 +10,12 @@ package socket
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"microvms/agentd/trace"
 )
-
-// DefaultMaxMessageBytes is the longest message that a client may send (manager
-// facts, section 2.2).
-const DefaultMaxMessageBytes = 64 << 20
 
 // leaveWait bounds the answer to a client's close frame while the client does
 // not read.
@@ -153,5 +148,3 @@ func (s *Server) record(p trace.Point, attrs ...trace.Attr) {
 		s.config.Recorder.Record(trace.Event{Point: p, Attrs: attrs})
 	}
 }
-
-func (s *Server) log() *slog.Logger { return s.config.Log }

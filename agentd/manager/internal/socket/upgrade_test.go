@@ -121,7 +121,7 @@ func TestUpgradeTakesEarlyFrames(t *testing.T) {
 		frame(true, opBinary, "one")+frame(true, opBinary, "two"))
 	r := &rest{c}
 	r.until("\r\n\r\n")
-	if got := r.until("two"); got != "\x82\x05hello\x82\x03one\x82\x03two" {
+	if got := r.until("two"); got != hello7+"\x82\x03one\x82\x03two" {
 		t.Errorf("got %q", got)
 	}
 	fmt.Fprint(c, header(true, opBinary, 11))
