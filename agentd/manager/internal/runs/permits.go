@@ -45,6 +45,9 @@ func (t *Table) grant(r *run) error {
 		case <-r.ctx.Done():
 			return errStopped
 		}
+		if !t.next(r) {
+			continue // others were faster, or the permits were lowered
+		}
 		if t.pass(r.ctx, trace.RunGrant, r.id) != nil {
 			return errStopped
 		}
@@ -75,6 +78,13 @@ func (t *Table) tryGrant(r *run) (granted bool, err error) {
 // needLocked is what a run takes: its cost, or all permits where there are not
 // as many, since it would wait for ever.
 func (t *Table) needLocked(r *run) int { return min(r.cost, t.total) }
+
+// next is nextLocked for those who do not hold the lock.
+func (t *Table) next(r *run) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.nextLocked(r)
+}
 
 // nextLocked says whether it is the run's turn.
 func (t *Table) nextLocked(r *run) bool {

@@ -94,10 +94,10 @@ func (t *Table) Shutdown(ctx context.Context) error {
 		}
 	}
 	t.closing = true
-	t.stopAllLocked(ctx)
 	if t.live == 0 {
-		close(t.idle)
+		close(t.idle) // otherwise the last run's end closes it
 	}
+	t.stopAllLocked(ctx)
 	t.mu.Unlock()
 	defer close(t.down)
 	select {
