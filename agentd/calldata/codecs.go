@@ -2,10 +2,10 @@ package calldata
 
 import (
 	"encoding"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // builtin gives the codecs of the package's own types.
@@ -359,19 +359,18 @@ func array(t reflect.Type, elem *codec) codec {
 func mapCodec(t reflect.Type, elem *codec) codec {
 	return codec{
 		encode: func(w *Writer, v reflect.Value) error {
-			keys := make(map[string]reflect.Value, v.Len())
-			for _, k := range v.MapKeys() {
-				keys[k.String()] = k
-			}
-			if err := w.Map(len(keys)); err != nil {
+			if err := w.Map(v.Len()); err != nil {
 				return err
 			}
-			for _, name := range slices.Sorted(maps.Keys(keys)) {
-				if err := w.Key(name); err != nil {
+			keys := v.MapKeys()
+			// CALLDATA-2: strings compare as bytes, which is the order that is wanted.
+			slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
+			for _, key := range keys {
+				if err := w.Key(key.String()); err != nil {
 					return err
 				}
-				if err := elem.encode(w, v.MapIndex(keys[name])); err != nil {
-					return inKey(err, name)
+				if err := elem.encode(w, v.MapIndex(key)); err != nil {
+					return inKey(err, key.String())
 				}
 			}
 			w.Leave()
@@ -379,8 +378,9 @@ func mapCodec(t reflect.Type, elem *codec) codec {
 		},
 		decode: func(r *Reader, v reflect.Value) error {
 			v.Set(reflect.MakeMap(t))
+			value := reflect.New(t.Elem()).Elem()
 			return r.Map(func(key string) error {
-				value := reflect.New(t.Elem()).Elem()
+				value.SetZero()
 				if err := elem.decode(r, value); err != nil {
 					return err
 				}

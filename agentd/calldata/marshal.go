@@ -3,6 +3,7 @@ package calldata
 import (
 	"math/big"
 	"reflect"
+	"sync"
 )
 
 // Options change how [Options.Unmarshal] decodes. The zero value is what
@@ -18,7 +19,25 @@ type Options struct {
 
 // Marshal encodes v with every field. It returns an [*Error] when v cannot be
 // encoded: text that is not UTF-8, an unknown variant, too deep, too long.
-func Marshal(v any) ([]byte, error) { return Append(nil, v) }
+func Marshal(v any) ([]byte, error) {
+	scratch := scratches.Get().(*[]byte)
+	out, err := appendTo(Writer{buf: (*scratch)[:0]}, v)
+	exact := append(make([]byte, 0, len(out)), out...)
+	if cap(out) <= maxScratch {
+		*scratch = out
+		scratches.Put(scratch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return exact, nil
+}
+
+// scratches are buffers that values are encoded in before their length is
+// known. A large one is not kept.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 1 << 20
 
 // Append is Marshal to the end of dst.
 func Append(dst []byte, v any) ([]byte, error) { return appendTo(Writer{buf: dst}, v) }
