@@ -138,9 +138,16 @@ func (t *Timestamp) UnmarshalText(text []byte) error {
 // ParseTimestamp reads RFC 3339 with any offset.
 func ParseTimestamp(text string) (Timestamp, error) {
 	bad := fmt.Errorf("cannot read a timestamp: want RFC 3339, such as 2026-01-01T00:00:00Z")
-	// time.Parse takes a comma for the point and hours of one digit; this does not.
-	var got time.Time
-	if err := got.UnmarshalText([]byte(strings.ToUpper(text))); err != nil {
+	// time.Parse alone takes a comma for the point, an hour of one digit, and
+	// offsets of 24 hours or 60 minutes.
+	if strings.ContainsRune(text, ',') || len(text) < len("2006-01-02T15:04:05Z") || text[13] != ':' {
+		return Timestamp{}, bad
+	}
+	if zone := text[len(text)-5:]; zone[2] == ':' && (zone[:2] > "23" || zone[3:] > "59") && strings.ContainsAny(text[19:], "+-") {
+		return Timestamp{}, bad
+	}
+	got, err := time.Parse(time.RFC3339, strings.ToUpper(text))
+	if err != nil {
 		return Timestamp{}, bad
 	}
 	if y := got.UTC().Year(); y < 0 || y > 9999 {
