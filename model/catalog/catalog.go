@@ -8,6 +8,7 @@ import (
 	"microvms/model/bootstrap"
 	"microvms/model/execstart"
 	"microvms/model/execution"
+	"microvms/model/manager"
 	"microvms/model/transfer"
 	"microvms/model/tunnel"
 )
@@ -20,6 +21,7 @@ func All() []model.Suite {
 		execstart.Suite(),
 		tunnel.Suite(),
 		transfer.Suite(),
+		manager.Suite(),
 		bench.Suite(),
 	}
 }

@@ -1,0 +1,192 @@
+package manager
+
+import "microvms/model"
+
+// identities: MGR-I1, I2, B1.
+func (c *Config) identities() []property {
+	again := func(from State, a model.Action, to State) bool {
+		return a.ID == ActRun && from != to && c.named(&from, a.Arg[1]) >= 0
+	}
+	fresh := func(from State, a model.Action, to State) bool {
+		return a.ID == ActRun && !from.Shut && c.named(&from, a.Arg[1]) < 0
+	}
+	return []property{
+		// MGR-I1.
+		always(c.hasToken(), "a token names at most one known run",
+			c.someRun(func(r RunState) bool { return r.known() && r.Token != 0 }),
+			func(s State) bool {
+				n := 0
+				for i := range s.Runs {
+					if s.Runs[i].known() && s.Runs[i].Token != 0 {
+						n++
+					}
+				}
+				return n <= 1
+			}, "MGR-3", "MGR-28"),
+		// MGR-I2.
+		onStep(c.hasToken(), "a repeated token gets the id of its run, and starts nothing", again,
+			func(from State, a model.Action, to State) bool {
+				i := c.named(&from, a.Arg[1])
+				return c.replied(&to.Conns[a.Arg[0]], RunReply, uint8(i)) && to.Runs == from.Runs && to.Free == from.Free
+			}, "MGR-3", "MGR-4"),
+		onStep(true, "another request gets the next id at once, and is queued", fresh,
+			func(from State, a model.Action, to State) bool {
+				next := uint8(0)
+				for i := range c.Runs {
+					if from.Runs[i].Phase != Absent {
+						next = i + 1
+					}
+				}
+				if next == MaxRuns {
+					return false
+				}
+				return c.replied(&to.Conns[a.Arg[0]], RunReply, next) && to.Runs[next].Phase != Absent && from.Runs[next].Phase == Absent
+			}, "MGR-1", "MGR-5"),
+		onStep(true, "a run request subscribes its connection",
+			func(from State, a model.Action, to State) bool { return a.ID == ActRun && from != to },
+			func(from State, a model.Action, to State) bool {
+				k := &to.Conns[a.Arg[0]]
+				for i := range c.Runs {
+					if k.holds(RunReply, i) && k.View[i].Sub == Unsubscribed {
+						return false
+					}
+				}
+				return true
+			}, "MGR-2", "MGR-4"),
+		always(c.hasToken(), "a token is released with its run",
+			c.someRun(func(r RunState) bool { return r.Phase == Released }),
+			c.everyRun(func(r RunState) bool { return r.Phase != Released || r.Token == 0 }), "MGR-5"),
+		// MGR-B1.
+		always(true, "a subscription was made for this boot",
+			not(c.everyView(func(_ Conn, v View, _ RunState, _ uint8) bool { return v.Sub == Unsubscribed })),
+			c.everyView(func(_ Conn, v View, _ RunState, _ uint8) bool { return v.Sub == Unsubscribed || !v.Foreign }), "MGR-18"),
+		onStep(c.Restarts > 0, "an attach under another boot is told so, whatever the id",
+			func(from State, a model.Action, to State) bool { return a.ID == ActAttach && a.Arg[2] != 0 },
+			func(from State, a model.Action, to State) bool {
+				return c.Answer(from, a) == BootMismatch && from == to
+			}, "MGR-18"),
+	}
+}
+
+// named is the known run of a token, or -1: written apart from the rule.
+func (c *Config) named(s *State, token uint8) int {
+	for i := range s.Runs[:c.Runs] {
+		if token != 0 && s.Runs[i].known() && s.Runs[i].Token == token {
+			return i
+		}
+	}
+	return -1
+}
+
+// requestRules: MGR-D1, R1, R2, and the answers of each phase.
+func (c *Config) requestRules() []property {
+	about := func(phases func(r RunState) bool, ids ...uint16) stepCase {
+		return func(from State, a model.Action, to State) bool {
+			for _, id := range ids {
+				if a.ID == id {
+					run := a.Arg[0]
+					if id == ActAttach {
+						run = a.Arg[1]
+						if a.Arg[2] != 0 {
+							return false
+						}
+					}
+					return phases(from.Runs[run])
+				}
+			}
+			return false
+		}
+	}
+	answered := func(want Answer, same bool) stepCase {
+		return func(from State, a model.Action, to State) bool {
+			return c.Answer(from, a) == want && (!same || from == to)
+		}
+	}
+	over := func(r RunState) bool { return r.over() }
+	return []property{
+		// MGR-D1.
+		onStep(c.Disconnects > 0, "a connection that goes or comes changes no run",
+			func(from State, a model.Action, to State) bool { return a.ID == ActDisconnect || a.ID == ActReconnect },
+			sameRuns, "MGR-16"),
+		onStep(true, "reads, attaches and deliveries change no run",
+			func(from State, a model.Action, to State) bool {
+				return a.ID == ActRead || a.ID == ActAttach || a.ID == ActDeliver
+			}, sameRuns, "MGR-29"),
+		always(c.Disconnects > 0, "a connection that is down is subscribed to nothing",
+			func(s State) bool { return c.someConn(&s, func(k Conn) bool { return !k.Up && k.Drops > 0 }) },
+			func(s State) bool {
+				return !c.someConn(&s, func(k Conn) bool { return !k.Up && (k.View != [MaxRuns]View{} || k.Len > 0) })
+			}, "MGR-16"),
+		// MGR-R1.
+		always(true, "a finished run's result can be read",
+			c.someRun(func(r RunState) bool { return r.Phase == Finished }),
+			c.everyRun(func(r RunState) bool { return r.Phase != Finished || r.Kept }), "MGR-22", "MGR-29"),
+		onStep(true, "artifacts are read of finished runs only",
+			about(func(r RunState) bool { return true }, ActRead),
+			func(from State, a model.Action, to State) bool {
+				finished := from.Runs[a.Arg[0]].Phase == Finished
+				return from == to && (c.Answer(from, a) == Data) == finished && (finished || c.Answer(from, a) == UnknownID)
+			}, "MGR-22", "MGR-29"),
+		// MGR-R2.
+		always(true, "a run is released only after its terminal event",
+			c.someRun(func(r RunState) bool { return r.Phase == Released }),
+			c.everyRun(func(r RunState) bool { return r.Phase != Released || r.Published == 1 }), "MGR-20", "MGR-23"),
+		onStep(true, "a released run is an unknown id",
+			about(func(r RunState) bool { return r.Phase == Released }, ActAttach, ActCancel, ActAck, ActRead),
+			answered(UnknownID, true), "MGR-19"),
+		onStep(true, "an id that was never given is unknown",
+			about(func(r RunState) bool { return r.Phase == Absent }, ActAttach), answered(UnknownID, true), "MGR-19"),
+		onStep(true, "an ack before the end is refused and changes nothing",
+			about(func(r RunState) bool { return r.live() }, ActAck), answered(NotFinished, true), "MGR-20"),
+		onStep(true, "an ack after the end releases the run",
+			about(over, ActAck), func(from State, a model.Action, to State) bool {
+				return c.Answer(from, a) == Accepted && to.Runs[a.Arg[0]].Phase == Released
+			}, "MGR-20"),
+		onStep(!c.NoTime, "an expiry releases the run",
+			about(over, ActExpire), func(from State, a model.Action, to State) bool {
+				return to.Runs[a.Arg[0]].Phase == Released
+			}, "MGR-23"),
+		onStep(true, "a cancel of a known run is answered at once",
+			about(func(r RunState) bool { return r.known() }, ActCancel), answered(Accepted, false), "MGR-11", "MGR-14", "MGR-27"),
+		onStep(true, "an attach to a known run is answered with its latest event",
+			about(func(r RunState) bool { return r.known() }, ActAttach), func(from State, a model.Action, to State) bool {
+				k, r := &to.Conns[a.Arg[0]], &from.Runs[a.Arg[1]]
+				want := SnapshotQueued
+				switch {
+				case r.over():
+					want = SnapshotEnded
+				case r.Phase >= Running:
+					want = SnapshotStarted
+				}
+				return c.Answer(from, a) == Snapshot && c.replied(k, want, a.Arg[1])
+			}, "MGR-17"),
+		onStep(true, "unread events survive the release, subscriptions do not",
+			about(over, ActAck, ActExpire), func(from State, a model.Action, to State) bool {
+				for n := range from.Conns[:c.Conns] {
+					if from.Conns[n].Out != to.Conns[n].Out || to.Conns[n].View[a.Arg[0]].Sub != Unsubscribed {
+						return false
+					}
+				}
+				return true
+			}, "MGR-21"),
+	}
+}
+
+// replied reports whether the connection was sent that reply: it holds it, or has
+// read it at once.
+func (c *Config) replied(k *Conn, kind ItemKind, run uint8) bool {
+	return k.holds(kind, run) || c.Eager && k.View[run].Level > Unaware
+}
+
+func sameRuns(from State, _ model.Action, to State) bool {
+	return from.Runs == to.Runs && from.Free == to.Free && from.Shut == to.Shut
+}
+
+func (c *Config) someConn(s *State, f func(k Conn) bool) bool {
+	for i := range s.Conns[:c.Conns] {
+		if f(s.Conns[i]) {
+			return true
+		}
+	}
+	return false
+}
