@@ -142,7 +142,7 @@ func (r *reader) duration(to *time.Duration) taker {
 		if err != nil {
 			return r.wrong(n, key, `it is no duration, a number followed by "ms", "s", "m" or "h"`)
 		}
-		*to = time.Duration(d)
+		*to = d.Std()
 		return nil
 	}
 }
