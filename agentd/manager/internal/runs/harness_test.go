@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -199,12 +201,15 @@ func show(ev Event) string {
 
 // child is a shell that obeys one line, which it reads from its descriptor 3.
 type child struct {
-	read, write *os.File
+	read, write *os.File      // its orders
+	answer      *os.File      // its descriptor 4
+	answers     *bufio.Reader // what it writes there
 	input       []byte
 	capture     execution.Capture
 	path        string // "": the shell
 	version     string
 	finish      func(context.Context) Report
+	close       func() // closes the test's ends
 
 	mu      sync.Mutex
 	spawned []bool // the calls of Prepared.Spawned
@@ -213,14 +218,37 @@ type child struct {
 
 func newChild(t testing.TB) *child {
 	t.Helper()
-	// The child's end must block, as one that Go makes for itself does not.
+	c := &child{}
+	c.read, c.write = pipe(t)
+	answers, answer := pipe(t)
+	c.answer, c.answers = answer, bufio.NewReader(answers)
+	c.close = func() { c.write.Close(); answers.Close() } // the child's ends are closed by what Prepared says
+	t.Cleanup(c.close)
+	return c
+}
+
+// pipe makes a pipe whose ends block, as a child expects it of its own.
+func pipe(t testing.TB) (read, write *os.File) {
+	t.Helper()
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	c := &child{read: os.NewFile(uintptr(p[0]), "order"), write: os.NewFile(uintptr(p[1]), "order")}
-	t.Cleanup(func() { c.read.Close(); c.write.Close() })
-	return c
+	return os.NewFile(uintptr(p[0]), "pipe"), os.NewFile(uintptr(p[1]), "pipe")
+}
+
+// number reads the number that the child writes to its descriptor 4.
+func (c *child) number(t testing.TB) int {
+	t.Helper()
+	line, err := c.answers.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (c *child) prepared() *Prepared {
@@ -233,7 +261,7 @@ func (c *child) prepared() *Prepared {
 		Command: &execution.Command{
 			Path: path, Args: []string{"sh", "-c", `read -r x <&3; eval "$x"`},
 			Env:         []string{"PATH=/usr/local/bin:/bin:/usr/bin"},
-			Descriptors: []execution.Descriptor{{File: c.read}},
+			Descriptors: []execution.Descriptor{{File: c.read}, {File: c.answer}},
 			Capture:     &capture,
 		},
 		Input: c.input, Version: c.version, Finish: c.finish,
@@ -242,11 +270,14 @@ func (c *child) prepared() *Prepared {
 			defer c.mu.Unlock()
 			c.spawned = append(c.spawned, spawned)
 			c.read.Close()
+			c.answer.Close()
 		},
 		Close: func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.closed++
+			c.read.Close()
+			c.answer.Close()
 		},
 	}
 }

@@ -102,10 +102,12 @@ func (t *Table) Shutdown(ctx context.Context) error {
 	defer close(t.down)
 	select {
 	case <-t.idle: // MGR-24: everybody subscribed was told
+		return t.dismantle(ctx)
 	case <-ctx.Done():
 		t.giveUp()
+		_ = t.dismantle(ctx) // what it could say is said by the next line
+		return context.Cause(ctx)
 	}
-	return t.dismantle(ctx)
 }
 
 // stopAllLocked stops every run at one moment: when no process is being

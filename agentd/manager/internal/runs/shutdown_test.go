@@ -1,0 +1,124 @@
+package runs
+
+import (
+	"context"
+	"testing"
+
+	"microvms/agentd/trace"
+)
+
+// A shutdown ends each run by what it is: the queued, the granted and the
+// running ones with the cause shutdown, the one whose exit was observed as it
+// was going to end. Everybody subscribed is told before Shutdown returns, and
+// nothing can be started any more.
+func TestShutdown(t *testing.T) {
+	t.Attr("requirement", "MGR-24")
+	w := newWorld(t, Config{Permits: 3}, trace.RunFinish)
+	conns := make([]*conn, 6)
+	for i := range conns {
+		conns[i] = newConn()
+	}
+	_, draining := w.run(conns[0], order{})
+	draining.obey(t, "exit 3")
+	w.gate.arrived(t, trace.RunFinish, 1)
+	w.run(conns[1], order{})
+	conns[1].hears(t, "id 2", "started 2")
+	w.gate.shutOn(trace.RunSpawn)
+	_, granted := w.run(conns[2], order{})
+	w.gate.arrived(t, trace.RunSpawn, 3)
+	big, _ := w.run(conns[3], order{permits: 3})
+	if got := phasesOf(w)[3]; big != 4 || got != PhaseQueued {
+		t.Fatalf("run %d is %v", big, got)
+	}
+	failed, other := newConn(), newConn()
+	if err := w.attach(other, 2); err != nil {
+		t.Fatal(err)
+	}
+	w.gate.open(trace.RunFinish)
+	w.end()
+	conns[0].hears(t, "id 1", "started 1", "finished 1 exited 3")
+	conns[1].hears(t, "id 2", "started 2", "finished 2 shutdown")
+	conns[2].hears(t, "id 3", "finished 3 shutdown")
+	conns[3].hears(t, "id 4", "finished 4 shutdown")
+	other.hears(t, "snapshot started 2", "finished 2 shutdown")
+	if got := granted.calls(); got != "[false] 1" {
+		t.Errorf("calls %s", got)
+	}
+	err := w.table.Run(context.Background(), Spec{}, failed, func(ID) { t.Error("a reply") })
+	if err != ErrShuttingDown {
+		t.Errorf("Run = %v", err)
+	}
+	if err := w.table.Shutdown(context.Background()); err != nil {
+		t.Errorf("a second Shutdown = %v", err)
+	}
+	if total, free := w.table.Permits(); total != free {
+		t.Errorf("%d of %d permits are free", free, total)
+	}
+}
+
+// A shutdown that may not wait tells what is known, and says that it did not
+// wait.
+func TestShutdownGivesUp(t *testing.T) {
+	t.Attr("requirement", "MGR-24")
+	w := newWorld(t, Config{}, trace.RunExit)
+	b := running(w)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := w.table.Shutdown(ctx); err != context.Canceled {
+		t.Errorf("Shutdown = %v", err)
+	}
+	b.conn.hears(t, "id 1", "started 1", "finished 1 shutdown")
+}
+
+// All runs are stopped at one moment. While a process is being created that
+// moment has not come, and no run is begun.
+func TestShutdownWaitsForTheSpawn(t *testing.T) {
+	t.Attr("requirement", "MGR-24")
+	t.Attr("requirement", "MGR-12")
+	w := newWorld(t, Config{Permits: 2}, trace.RunSpawn)
+	table := w.table
+	first, _ := w.run(nil, order{})
+	second, ch := w.run(nil, order{})
+	w.gate.arrived(t, trace.RunSpawn, first)
+	w.gate.arrived(t, trace.RunSpawn, second)
+	spawning := make(chan struct{})
+	table.mu.Lock()
+	table.runs[first].spawning = spawning // as while the process is being created
+	table.mu.Unlock()
+	down := make(chan error, 1)
+	go func() { down <- table.Shutdown(context.Background()) }()
+	for closing := false; !closing; {
+		table.mu.Lock()
+		if closing = table.closing; closing {
+			if table.runs[first].decided || table.runs[second].decided {
+				t.Error("a run was stopped during a spawn")
+			}
+		}
+		table.mu.Unlock()
+	}
+	w.gate.release(t, trace.RunSpawn, second) // it may not begin now
+	table.mu.Lock()
+	table.runs[first].spawning = nil
+	table.mu.Unlock()
+	close(spawning)
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+	if got := ch.calls(); got != "[false] 1" {
+		t.Errorf("calls %s", got)
+	}
+}
+
+// Each table counts its runs from 1: an id means nothing without the boot id of
+// its process.
+func TestIDsRestart(t *testing.T) {
+	t.Attr("requirement", "MGR-25")
+	for range 2 {
+		w := newWorld(t, Config{})
+		for want := ID(1); want < 4; want++ {
+			if id, _ := w.run(nil, order{refuse: errRefused}); id != want {
+				t.Errorf("id %d, want %d", id, want)
+			}
+		}
+	}
+}
