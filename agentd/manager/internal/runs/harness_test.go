@@ -210,6 +210,7 @@ type child struct {
 	version     string
 	finish      func(context.Context) Report
 	close       func() // closes the test's ends
+	more        []execution.Descriptor
 
 	mu      sync.Mutex
 	spawned []bool // the calls of Prepared.Spawned
@@ -261,7 +262,7 @@ func (c *child) prepared() *Prepared {
 		Command: &execution.Command{
 			Path: path, Args: []string{"sh", "-c", `read -r x <&3; eval "$x"`},
 			Env:         []string{"PATH=/usr/local/bin:/bin:/usr/bin"},
-			Descriptors: []execution.Descriptor{{File: c.read}, {File: c.answer}},
+			Descriptors: append([]execution.Descriptor{{File: c.read}, {File: c.answer}}, c.more...),
 			Capture:     &capture,
 		},
 		Input: c.input, Version: c.version, Finish: c.finish,
@@ -280,6 +281,18 @@ func (c *child) prepared() *Prepared {
 			c.answer.Close()
 		},
 	}
+}
+
+// held makes the child's creation wait until let is closed; came is closed when
+// it has begun.
+func (c *child) held() (came, let chan struct{}) {
+	came, let = make(chan struct{}), make(chan struct{})
+	c.more = []execution.Descriptor{{Open: func() (int, error) {
+		close(came)
+		<-let
+		return unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}}}
+	return came, let
 }
 
 // obey gives the child its line and closes the pipe.

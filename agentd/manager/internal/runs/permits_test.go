@@ -154,7 +154,6 @@ func TestSetPermits(t *testing.T) {
 	pool(2, 0)
 	_, b := w.run(c[1], order{permits: 1})
 	set(4)
-	pool(4, 1)
 	c[1].hears(t, "id 2", "started 2")
 	pool(4, 0)
 	set(1)

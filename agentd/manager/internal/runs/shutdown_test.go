@@ -76,15 +76,13 @@ func TestShutdownWaitsForTheSpawn(t *testing.T) {
 	t.Attr("requirement", "MGR-24")
 	t.Attr("requirement", "MGR-12")
 	w := newWorld(t, Config{Permits: 2}, trace.RunSpawn)
-	table := w.table
-	first, _ := w.run(nil, order{})
+	table, own, held := w.table, newConn(), newChild(t)
+	came, let := held.held()
+	first, _ := w.run(own, order{child: held})
 	second, ch := w.run(nil, order{})
-	w.gate.arrived(t, trace.RunSpawn, first)
 	w.gate.arrived(t, trace.RunSpawn, second)
-	spawning := make(chan struct{})
-	table.mu.Lock()
-	table.runs[first].spawning = spawning // as while the process is being created
-	table.mu.Unlock()
+	w.gate.release(t, trace.RunSpawn, first)
+	await(t, came, "the spawn")
 	down := make(chan error, 1)
 	go func() { down <- table.Shutdown(context.Background()) }()
 	for closing := false; !closing; {
@@ -97,13 +95,11 @@ func TestShutdownWaitsForTheSpawn(t *testing.T) {
 		table.mu.Unlock()
 	}
 	w.gate.release(t, trace.RunSpawn, second) // it may not begin now
-	table.mu.Lock()
-	table.runs[first].spawning = nil
-	table.mu.Unlock()
-	close(spawning)
+	close(let)
 	if err := <-down; err != nil {
 		t.Errorf("Shutdown = %v", err)
 	}
+	own.hears(t, "id 1", "started 1", "finished 1 shutdown")
 	if got := ch.calls(); got != "[false] 1" {
 		t.Errorf("calls %s", got)
 	}

@@ -43,34 +43,38 @@ func TestStopAfterThePermit(t *testing.T) {
 // outcome, or is called off by its own context.
 func TestStopDuringTheSpawn(t *testing.T) {
 	t.Attr("requirement", "MGR-12")
-	w := newWorld(t, Config{}, trace.RunSpawn)
-	c := newConn()
-	id, _ := w.run(c, order{})
-	w.gate.arrived(t, trace.RunSpawn, id)
-	table := w.table
-	spawning := make(chan struct{})
-	table.mu.Lock()
-	r := table.runs[id]
-	r.spawning = spawning // as while the process is being created
-	table.mu.Unlock()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := table.Cancel(ctx, id); err != context.Canceled {
-		t.Errorf("Cancel = %v; it did not wait for the spawn", err)
+	t.Attr("requirement", "MGR-7")
+	for _, path := range []string{"", "/nonexistent"} {
+		w := newWorld(t, Config{})
+		c, ch := newConn(), newChild(t)
+		ch.path = path
+		came, let := ch.held()
+		id, _ := w.run(c, order{child: ch})
+		await(t, came, "the spawn")
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := w.table.Cancel(ctx, id); err != context.Canceled {
+			t.Errorf("Cancel = %v; it did not wait for the spawn", err)
+		}
+		stopped := make(chan error, 1)
+		go func() { stopped <- w.cancel(id) }()
+		close(let)
+		if err := <-stopped; err != nil {
+			t.Errorf("Cancel = %v", err)
+		}
+		w.wait(id)
+		steps := w.rec.of(id)
+		stop := slices.Index(steps, trace.RunStop)
+		if spawn := slices.Index(steps, trace.RunSpawn); path == "" && (spawn < 0 || spawn > stop) {
+			t.Errorf("transitions %v", steps)
+		}
+		if heard := c.heard(); path == "" {
+			c.hears(t, "id 1", "started 1", "finished 1 cancelled")
+		} else if last := heard[len(heard)-1]; len(heard) != 2 || (slices.Contains(steps, trace.RunAbort) != (last == "finished 1 cancelled")) {
+			// Without a process, either may have been first.
+			t.Errorf("heard %q after %v", heard, steps)
+		}
 	}
-	table.mu.Lock()
-	if r.decided {
-		t.Error("a stop was accepted during the spawn")
-	}
-	r.spawning = nil
-	table.mu.Unlock()
-	close(spawning)
-	w.gate.open(trace.RunSpawn)
-	c.hears(t, "id 1", "started 1")
-	if err := table.Cancel(context.Background(), id); err != nil {
-		t.Fatal(err)
-	}
-	c.hears(t, "id 1", "started 1", "finished 1 cancelled")
 }
 
 // The first cause wins, whoever comes second: stops among each other, and a
