@@ -53,7 +53,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, conns: map[*conn]struct{}{}}
+	s := &Server{config: c, leaveWait: defaultLeaveWait, conns: map[*conn]struct{}{}}
 	s.serve = (*conn).judge
 	s.base, s.end = context.WithCancel(context.Background())
 	return s, nil

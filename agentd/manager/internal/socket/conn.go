@@ -181,7 +181,7 @@ func (c *conn) leave() {
 	// SOCKET-27: before the library answers, which it does behind the message that
 	// the writer is at.
 	c.end()
-	c.guard.Conn.SetWriteDeadline(time.Now().Add(leaveWait))
+	c.guard.Conn.SetWriteDeadline(time.Now().Add(c.server.leaveWait))
 }
 
 // cut closes the socket at once, without a close frame.

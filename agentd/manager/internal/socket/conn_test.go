@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,16 +81,33 @@ func (s *served) write(ws *websocket.Conn, message string) {
 }
 
 // raw opens a WebSocket by hand and returns its socket behind the response's head.
-func (s *served) raw() (net.Conn, *rest) {
+func (s *served) raw() (net.Conn, *rest) { return s.upgraded("tcp", s.addr) }
+
+// rawUnix is raw over a unix socket, of which the kernel keeps little.
+func (s *served) rawUnix() (net.Conn, *rest) {
 	s.t.Helper()
-	c, err := net.Dial("tcp", s.addr)
+	path := filepath.Join(s.t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	front := &http.Server{Handler: s.Server}
+	ended := make(chan struct{})
+	go func() { defer close(ended); front.Serve(l) }()
+	s.t.Cleanup(func() { front.Close(); <-ended })
+	return s.upgraded("unix", path)
+}
+
+func (s *served) upgraded(network, addr string) (net.Conn, *rest) {
+	s.t.Helper()
+	c, err := net.Dial(network, addr)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
 	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
-	r := &rest{Reader: c}
+	r := &rest{bufio.NewReader(c)}
 	head := r.until("\r\n\r\n")
 	if !strings.HasPrefix(head, "HTTP/1.1 101 ") {
 		s.t.Fatalf("upgrade answered %q", head)
@@ -97,15 +116,17 @@ func (s *served) raw() (net.Conn, *rest) {
 }
 
 // rest reads what a socket still gives.
-type rest struct{ io.Reader }
+type rest struct{ *bufio.Reader }
 
+// until reads to the end of mark, or of the stream.
 func (r *rest) until(mark string) string {
 	var b []byte
-	for one := make([]byte, 1); !bytes.HasSuffix(b, []byte(mark)); {
-		if _, err := io.ReadFull(r, one); err != nil {
-			return string(b)
+	for !bytes.HasSuffix(b, []byte(mark)) {
+		one, err := r.ReadByte()
+		if err != nil {
+			break
 		}
-		b = append(b, one...)
+		b = append(b, one)
 	}
 	return string(b)
 }

@@ -66,29 +66,25 @@ func (c *conn) request(h msp.Header, r *msp.Request) {
 		err = c.page(ctx, h, r.GetArtifact)
 	}
 	if err != nil {
-		code := codeOf(err)
-		text := err.Error()
-		if code == msp.CodeUnknownID || code == msp.CodeNotFinished {
-			text = code.String()
-		}
-		// SOCKET-25: errors of artifact requests too, on control.
+		// SOCKET-25: on control, the errors of artifact requests too.
+		code, text := said(err)
 		c.fail(h.Request, code, text)
 	}
 }
 
-// codeOf is the wire code of an error of the table.
-func codeOf(err error) msp.ErrorCode {
+// said is the code and the text of an error of the table.
+func said(err error) (msp.ErrorCode, string) {
 	switch {
 	case errors.Is(err, runs.ErrUnknown):
-		return msp.CodeUnknownID
+		return msp.CodeUnknownID, "unknown_id" // the texts of manager facts, section 2.6
 	case errors.Is(err, runs.ErrNotFinished):
-		return msp.CodeNotFinished
+		return msp.CodeNotFinished, "run has not finished"
 	case errors.Is(err, runs.ErrField):
-		return msp.CodeMalformedFrame
+		return msp.CodeMalformedFrame, err.Error()
 	case errors.Is(err, errBootID):
-		return msp.CodeBootIDMismatch
+		return msp.CodeBootIDMismatch, err.Error()
 	}
-	return msp.CodeInternal
+	return msp.CodeInternal, err.Error()
 }
 
 var errBootID = errors.New("the boot id names another process: its runs are gone")

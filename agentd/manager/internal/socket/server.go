@@ -17,15 +17,17 @@ import (
 	"microvms/agentd/trace"
 )
 
-// leaveWait bounds the answer to a client's close frame while the client does
+// defaultLeaveWait bounds the answer to a client's close frame while the client does
 // not read.
-const leaveWait = time.Second
+const defaultLeaveWait = time.Second
 
 // Server upgrades connections and serves them. Its methods are safe for
 // concurrent use.
 type Server struct {
 	config Config
 	serve  func(c *conn, text bool, message []byte) // handles one message; tests put their own in its place
+
+	leaveWait time.Duration // defaultLeaveWait; tests shorten it
 
 	base context.Context // ends when the connections are cut
 	end  context.CancelFunc

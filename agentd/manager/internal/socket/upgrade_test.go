@@ -119,7 +119,7 @@ func TestUpgradeTakesEarlyFrames(t *testing.T) {
 	fmt.Fprint(c, "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"+
 		frame(true, opBinary, "one")+frame(true, opBinary, "two"))
-	r := &rest{c}
+	r := &rest{bufio.NewReader(c)}
 	r.until("\r\n\r\n")
 	if got := r.until("two"); got != hello7+"\x82\x03one\x82\x03two" {
 		t.Errorf("got %q", got)
