@@ -101,7 +101,7 @@ func New(c Config) model.Model[State] {
 func (c *Config) unreachable() []string {
 	dead := []string{"Subscribe"}
 	if c.Settled {
-		dead = append(dead, "Reject", "Grant", "SpawnOk", "SpawnFail", "AbortSpawn", "Publish")
+		dead = append(dead, "Reject", "Grant", "SpawnOk", "SpawnFail", "AbortSpawn", "Finish")
 	}
 	if c.NoTime {
 		dead = append(dead, "Deadline", "Expire")
@@ -168,7 +168,7 @@ func bit(b bool) uint8 {
 func (c *Config) fairness() []model.Fairness {
 	own := map[uint16]bool{
 		ActReject: true, ActGrant: true, ActSpawnOk: true, ActSpawnFail: true, ActAbortSpawn: true, ActExecutorExit: true,
-		ActPublish: true,
+		ActFinish: true,
 	}
 	var out []model.Fairness
 	for i := range c.Runs {

@@ -31,7 +31,7 @@ const (
 	ActSpawnFail
 	ActAbortSpawn
 	ActExecutorExit
-	ActPublish
+	ActFinish
 	ActCancel
 	ActDeadline
 	ActShutdown
@@ -66,7 +66,7 @@ func Actions() []model.ActionInfo {
 		ActSpawnFail:    of("SpawnFail", "run"),    // it cannot be created
 		ActAbortSpawn:   of("AbortSpawn", "run"),   // a stop was accepted meanwhile
 		ActExecutorExit: of("ExecutorExit", "run"), // its end is observed
-		ActPublish:      of("Publish", "run"),      // its outputs are drained and the ending is published
+		ActFinish:       of("Finish", "run"),       // its outputs are drained and the ending is published
 		ActCancel:       of("Cancel", "run"),
 		ActDeadline:     of("Deadline", "run"),
 		ActShutdown:     of("Shutdown"),

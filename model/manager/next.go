@@ -134,7 +134,7 @@ func (c *Config) own(s State, run uint8, out []step) []step {
 	case r.Phase == Stopping:
 		add(ActExecutorExit, c.exit)
 	case r.Phase == Draining:
-		add(ActPublish, c.drained)
+		add(ActFinish, c.drained)
 	}
 	return out
 }
@@ -176,9 +176,9 @@ func (c *Config) settle(a step, out []step) []step {
 func (c *Config) time(s State, run uint8, out []step) []step {
 	r := &s.Runs[run]
 	switch {
-	case r.Phase >= Queued && r.Phase <= Running && r.Cause == NoCause:
+	case r.Phase >= Queued && r.Phase <= Stopping:
 		out = append(out, c.with(s, model.Act(ActDeadline, run), func(s *State) { c.stop(s, run, ByDeadline) }))
-	case r.over():
+	case r.over() && !s.Closing():
 		out = append(out, c.with(s, model.Act(ActExpire, run), func(s *State) {
 			if c.Deviation != ExpiryForgotten {
 				c.release(s, run)

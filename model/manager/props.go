@@ -13,7 +13,10 @@ func (c *Config) properties() []property {
 	ps = append(ps, c.permitRules()...)
 	ps = append(ps, c.stops()...)
 	ps = append(ps, c.identities()...)
-	ps = append(ps, c.requestRules()...)
+	ps = append(ps, c.connectionRules()...)
+	ps = append(ps, c.resultRules()...)
+	ps = append(ps, c.releaseRules()...)
+	ps = append(ps, c.askRules()...)
 	ps = append(ps, c.lifeRules()...)
 	if c.Liveness {
 		ps = append(ps, c.liveness()...)
@@ -197,7 +200,7 @@ func (c *Config) permitRules() []property {
 			},
 			func(from State, _ model.Action, to State) bool {
 				for i := range c.firstGranted(from, to) {
-					if r := &to.Runs[i]; r.Phase == Queued && r.Kind != Invalid {
+					if to.Runs[i].Phase == Queued {
 						return false
 					}
 				}

@@ -78,33 +78,9 @@ func (c *Config) named(s *State, token uint8) int {
 	return -1
 }
 
-// requestRules: MGR-D1, R1, R2, and the answers of each phase.
-func (c *Config) requestRules() []property {
-	about := func(phases func(r RunState) bool, ids ...uint16) stepCase {
-		return func(from State, a model.Action, to State) bool {
-			for _, id := range ids {
-				if a.ID == id {
-					run := a.Arg[0]
-					if id == ActAttach {
-						run = a.Arg[1]
-						if a.Arg[2] != 0 {
-							return false
-						}
-					}
-					return phases(from.Runs[run])
-				}
-			}
-			return false
-		}
-	}
-	answered := func(want Answer, same bool) stepCase {
-		return func(from State, a model.Action, to State) bool {
-			return c.Answer(from, a) == want && (!same || from == to)
-		}
-	}
-	over := func(r RunState) bool { return r.over() }
+// connectionRules: MGR-D1.
+func (c *Config) connectionRules() []property {
 	return []property{
-		// MGR-D1.
 		onStep(c.Disconnects > 0, "a connection that goes or comes changes no run",
 			func(from State, a model.Action, to State) bool { return a.ID == ActDisconnect || a.ID == ActReconnect },
 			sameRuns, "MGR-16"),
@@ -117,58 +93,6 @@ func (c *Config) requestRules() []property {
 			func(s State) bool {
 				return !c.someConn(&s, func(k Conn) bool { return !k.Up && (k.View != [MaxRuns]View{} || k.Len > 0) })
 			}, "MGR-16"),
-		// MGR-R1.
-		always(true, "a finished run's result can be read",
-			c.someRun(func(r RunState) bool { return r.Phase == Finished }),
-			c.everyRun(func(r RunState) bool { return r.Phase != Finished || r.Kept }), "MGR-22", "MGR-29"),
-		onStep(true, "artifacts are read of finished runs only",
-			about(func(r RunState) bool { return true }, ActRead),
-			func(from State, a model.Action, to State) bool {
-				finished := from.Runs[a.Arg[0]].Phase == Finished
-				return from == to && (c.Answer(from, a) == Data) == finished && (finished || c.Answer(from, a) == UnknownID)
-			}, "MGR-22", "MGR-29"),
-		// MGR-R2.
-		always(true, "a run is released only after its terminal event",
-			c.someRun(func(r RunState) bool { return r.Phase == Released }),
-			c.everyRun(func(r RunState) bool { return r.Phase != Released || r.Published == 1 }), "MGR-20", "MGR-23"),
-		onStep(true, "a released run is an unknown id",
-			about(func(r RunState) bool { return r.Phase == Released }, ActAttach, ActCancel, ActAck, ActRead),
-			answered(UnknownID, true), "MGR-19"),
-		onStep(true, "an id that was never given is unknown",
-			about(func(r RunState) bool { return r.Phase == Absent }, ActAttach), answered(UnknownID, true), "MGR-19"),
-		onStep(true, "an ack before the end is refused and changes nothing",
-			about(func(r RunState) bool { return r.live() }, ActAck), answered(NotFinished, true), "MGR-20"),
-		onStep(true, "an ack after the end releases the run",
-			about(over, ActAck), func(from State, a model.Action, to State) bool {
-				return c.Answer(from, a) == Accepted && to.Runs[a.Arg[0]].Phase == Released
-			}, "MGR-20"),
-		onStep(!c.NoTime, "an expiry releases the run",
-			about(over, ActExpire), func(from State, a model.Action, to State) bool {
-				return to.Runs[a.Arg[0]].Phase == Released
-			}, "MGR-23"),
-		onStep(true, "a cancel of a known run is answered at once",
-			about(func(r RunState) bool { return r.known() }, ActCancel), answered(Accepted, false), "MGR-11", "MGR-14", "MGR-27"),
-		onStep(true, "an attach to a known run is answered with its latest event",
-			about(func(r RunState) bool { return r.known() }, ActAttach), func(from State, a model.Action, to State) bool {
-				k, r := &to.Conns[a.Arg[0]], &from.Runs[a.Arg[1]]
-				want := SnapshotQueued
-				switch {
-				case r.over():
-					want = SnapshotEnded
-				case r.Phase >= Running:
-					want = SnapshotStarted
-				}
-				return c.Answer(from, a) == Snapshot && c.replied(k, want, a.Arg[1])
-			}, "MGR-17"),
-		onStep(true, "unread events survive the release, subscriptions do not",
-			about(over, ActAck, ActExpire), func(from State, a model.Action, to State) bool {
-				for n := range from.Conns[:c.Conns] {
-					if from.Conns[n].Out != to.Conns[n].Out || to.Conns[n].View[a.Arg[0]].Sub != Unsubscribed {
-						return false
-					}
-				}
-				return true
-			}, "MGR-21"),
 	}
 }
 

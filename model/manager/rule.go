@@ -67,15 +67,14 @@ func giveBack(s *State, run uint8) {
 }
 
 // grantable reports whether a run is at the head of the queue and its permits
-// are free.
+// are free. A run that is not validated yet stands in the queue like any other.
 func (c *Config) grantable(s *State, run uint8) bool {
 	r := &s.Runs[run]
 	if r.Phase != Queued || r.Kind == Invalid || s.Free < cost(r.Kind) {
 		return false
 	}
 	for i := range s.Runs[:run] {
-		earlier := &s.Runs[i]
-		if earlier.Phase == Queued && earlier.Kind != Invalid && c.Deviation != SmallOvertakes {
+		if s.Runs[i].Phase == Queued && c.Deviation != SmallOvertakes {
 			return false
 		}
 	}
