@@ -150,9 +150,8 @@ func (t *Table) follow(r *run, p *Prepared, e *execution.Exec) {
 	t.finish(r, e.Poll().Result, report)
 	// MGR-30: whatever kept a pipe open had the linger. Also what was forked
 	// behind the kill of a stop.
-	if _, err := e.Kill(t.base); err == nil {
-		_, _ = e.Ack() // the table holds the result
-	}
+	_, _ = e.Kill(t.base)
+	_, _ = e.Ack() // the table holds the result
 }
 
 // awaitExit waits for the process's exit, and kills its group when the run is
