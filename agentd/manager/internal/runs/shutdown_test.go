@@ -35,7 +35,9 @@ func TestShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.gate.open(trace.RunFinish)
-	w.end()
+	if err := w.table.Shutdown(context.Background()); err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
 	conns[0].hears(t, "id 1", "started 1", "finished 1 exited 3")
 	conns[1].hears(t, "id 2", "started 2", "finished 2 shutdown")
 	conns[2].hears(t, "id 3", "finished 3 shutdown")
