@@ -48,6 +48,9 @@ func entries() []entry {
 	for _, c := range Configs() {
 		all = append(all, entryOf(c.Name, c.sentence(), c.Deviation != Specified, func() model.Model[State] { return New(c) }))
 	}
+	for _, c := range WireConfigs() {
+		all = append(all, entryOf(c.Name, c.sentence(), c.Deviation != WireSpecified, func() model.Model[WireState] { return NewWire(c) }))
+	}
 	return all
 }
 
