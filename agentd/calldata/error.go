@@ -50,7 +50,7 @@ type Error struct {
 	Fault  Fault
 	Path   string // where in the value, such as run.message.chain_id or stack[3]; empty at the top
 	Offset int    // of the offending octet in the input; -1 when encoding
-	Detail string // what was expected or found, may be empty
+	Detail string // what was expected, and the kind that was found; may be empty
 }
 
 // Error is one line, such as: calldata: run.host at byte 40: unexpected kind: want string, have null.
@@ -102,6 +102,8 @@ func inKey(err error, key string) error { return within(err, quoteKey(key)) }
 func inElement(err error, i int) error { return within(err, "["+strconv.Itoa(i)+"]") }
 
 // within puts a step in front of the path of err.
+//
+// CALLDATA-16: built on the way out, so that only a refusal pays for it.
 func within(err error, step string) error {
 	e, ok := err.(*Error)
 	if !ok {

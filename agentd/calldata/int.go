@@ -182,6 +182,7 @@ func words(octets []byte) []big.Word {
 func (r *Reader) Uint(most uint64) (uint64, error) {
 	at := r.pos
 	tag, arg, wide, err := r.want(KindInt)
+	// CALLDATA-17: never cut to the type, since that is another number.
 	if err == nil && (wide || tag == tagNegative || arg > most) {
 		err = r.fault(at, OutOfRange, "want an integer from 0 to %d", most)
 	}

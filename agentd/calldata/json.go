@@ -29,6 +29,7 @@ func FromJSON(text []byte) (Raw, error) {
 func integers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
+		// CALLDATA-22: a rounded number would pass for an exact one.
 		if n, err := strconv.ParseUint(string(v), 10, 64); err == nil {
 			return n
 		}

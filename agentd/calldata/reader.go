@@ -128,6 +128,7 @@ func (r *Reader) kindOf(at int, tag byte, arg uint64, wide bool) (Kind, error) {
 	switch tag {
 	case tagAtom:
 		switch {
+		// CALLDATA-18: what is reserved must not be taken for something else.
 		case wide || arg > atomAddress:
 			return 0, r.fault(at, BadTag, "unknown atom")
 		case arg == atomNull:
@@ -151,6 +152,7 @@ func (r *Reader) want(k Kind) (tag byte, arg uint64, wide bool, err error) {
 		return 0, 0, false, err
 	}
 	have, err := r.kindOf(at, tag, arg, wide)
+	// CALLDATA-13: no kind stands in for another, not even 20 bytes for an address.
 	if err == nil && have != k {
 		err = r.fault(at, Unexpected, "want %v, have %v", k, have)
 	}
@@ -360,6 +362,7 @@ func (r *Reader) skipMap() error {
 
 // End refuses input that is left.
 func (r *Reader) End() error {
+	// CALLDATA-7: what follows would be read by one side and passed over by the other.
 	if r.pos < len(r.data) {
 		return r.fault(r.pos, Trailing, "%d octets", len(r.data)-r.pos)
 	}

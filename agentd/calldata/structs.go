@@ -22,6 +22,7 @@ func structMap(fields []field) codec {
 			for i := range fields {
 				f := &fields[i]
 				fv := v.Field(f.index)
+				// CALLDATA-19: an older manager may not know the field.
 				if w.sparse && f.holdsDefault(fv) {
 					continue
 				}
@@ -65,6 +66,7 @@ func decodeFields(r *Reader, v reflect.Value, fields []field) error {
 			if !r.opts.IgnoreUnknown {
 				return inKey(r.fault(keyAt, UnknownField, ""), string(key))
 			}
+			// CALLDATA-20: a newer manager may say more, but only in good encoding.
 			if err := r.Skip(); err != nil {
 				return inKey(err, string(key))
 			}

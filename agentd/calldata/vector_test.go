@@ -191,6 +191,8 @@ func TestMalformed(t *testing.T) {
 	t.Attr("requirement", "CALLDATA-1")
 	t.Attr("requirement", "CALLDATA-3")
 	t.Attr("requirement", "CALLDATA-4")
+	t.Attr("requirement", "CALLDATA-7")
+	t.Attr("requirement", "CALLDATA-18")
 	for _, tc := range malformed {
 		input := unhex(tc.hex)
 		_, decoded := Decode(input)

@@ -130,6 +130,8 @@ func (h Header) Append(dst []byte) []byte {
 
 // Message is a whole message: a header and the encoded payload, which is one
 // of this package's types.
+//
+// CALLDATA-11: nothing stands before the header, between the two, or after.
 func Message(h Header, payload any) ([]byte, error) {
 	b, err := calldata.Append(h.Append(nil), payload)
 	if err != nil {

@@ -9,6 +9,9 @@ import (
 // RunRequest asks for an execution. Its tags are the one table of the request's
 // schema (manager facts, section 3.1): names, types, defaults. NewRunRequest
 // gives one with the defaults set.
+//
+// CALLDATA-23: one table for one revision, because later ones changed the shapes
+// of fields, too.
 type RunRequest struct {
 	Selector Selector `calldata:"selector"` // which executor
 	Message  Call     `calldata:"message"`
@@ -66,6 +69,7 @@ func NewRunRequest() *RunRequest {
 // CheckCalldata refuses a greeting for the manager's own connection (manager
 // facts, section 3.5).
 func (r *RunRequest) CheckCalldata() error {
+	// CALLDATA-21: a greeting there would be taken for a method of the executor.
 	if len(r.HostHello) > 1 && len(r.HostHello[1]) > 0 {
 		return fmt.Errorf("host_hello_data[1] must be empty: host 1 is the manager's")
 	}

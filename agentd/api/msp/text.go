@@ -44,6 +44,7 @@ const maxFractionDigits = 38
 // ParseDuration reads a span.
 func ParseDuration(text string) (Duration, error) {
 	bad := fmt.Errorf("cannot read a duration: want digits, an optional fraction, and ms, s, m or h, such as 1.5s")
+	// CALLDATA-14: the unit is the rest after the digits, with nothing between.
 	at := strings.IndexFunc(text, func(c rune) bool { return c != '.' && (c < '0' || c > '9') })
 	if at < 0 {
 		return 0, bad
@@ -104,6 +105,7 @@ func DefaultDatetime() Timestamp {
 
 // String is the moment as text.
 func (t Timestamp) String() string {
+	// CALLDATA-15: the zone is dropped, and of the fraction no more than needed is written.
 	u := t.t.UTC()
 	layout := "2006-01-02T15:04:05Z"
 	switch n := u.Nanosecond(); {
