@@ -16,7 +16,7 @@ import (
 // listenUnix listens on a unix socket that only this user may connect to. The
 // listener removes the socket when it is closed.
 func listenUnix(path string) (net.Listener, error) {
-	// SETTING-14: nobody else gets through a directory that the manager makes.
+	// SETTING-12: nobody else gets through a directory that the manager makes.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the socket: %w", err)
 	}
@@ -36,7 +36,7 @@ func listenUnix(path string) (net.Listener, error) {
 // clearSocket removes a socket that nobody listens on. Everything else that is
 // in the way is refused.
 //
-// SETTING-15: a path that was mistyped must not cost a file, nor another
+// SETTING-13: a path that was mistyped must not cost a file, nor another
 // manager its clients.
 func clearSocket(path string) error {
 	info, err := os.Lstat(path)
@@ -79,7 +79,7 @@ func parentContext(ctx context.Context) (watched context.Context, stop func(), e
 		return nil, nil, fmt.Errorf("cannot watch the parent process for --die-with-parent: %w", err)
 	}
 	watched, end := context.WithCancelCause(ctx)
-	// SETTING-17: a parent that is gone has left its child to another, whose
+	// SETTING-15: a parent that is gone has left its child to another, whose
 	// pidfd would tell nothing.
 	if err != nil || os.Getppid() != parent {
 		end(errParentEnded)

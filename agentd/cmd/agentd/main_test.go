@@ -54,6 +54,8 @@ func probe() {
 
 func TestScripts(t *testing.T) {
 	t.Attr("requirement", "PROG-3")
+	t.Attr("requirement", "SETTING-1")
+	t.Attr("requirement", "SETTING-11")
 	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
 }
 

@@ -97,7 +97,7 @@ func parseManagerFlags(args []string) (managerFlags, error) {
 	case given["socket"] && f.socket == "":
 		return f, errors.New("--socket needs a path")
 	case hostErr != nil:
-		// SETTING-13: a name may stand for an address that the whole network reaches.
+		// SETTING-11: a name may stand for an address that the whole network reaches.
 		return f, fmt.Errorf("--host %q is no IP address", f.host)
 	case *port > 65535:
 		return f, fmt.Errorf("--port %d is beyond 65535", *port)

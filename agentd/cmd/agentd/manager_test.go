@@ -147,9 +147,10 @@ func runRequest(t *testing.T, steps ...string) []byte {
 // TestManagerRunsAnExecutor takes one run through the real program, from its
 // socket in a new directory to its end and the record of both.
 func TestManagerRunsAnExecutor(t *testing.T) {
+	t.Attr("requirement", "SETTING-12")
 	t.Attr("requirement", "SETTING-14")
 	t.Attr("requirement", "SETTING-16")
-	t.Attr("requirement", "SETTING-18")
+	t.Attr("requirement", "SETTING-17")
 	dir := t.TempDir()
 	socket, trace := filepath.Join(dir, "new", "dir", "s"), filepath.Join(dir, "trace")
 	m := startManager(t, "--socket", socket, "--executors", executors(t), "--trace", trace)
@@ -187,7 +188,7 @@ func TestManagerRunsAnExecutor(t *testing.T) {
 
 // TestManagerConfiguration gives the real program a configuration.
 func TestManagerConfiguration(t *testing.T) {
-	t.Attr("requirement", "SETTING-12")
+	t.Attr("requirement", "SETTING-10")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "c.yaml")
 	text := "executors: /nowhere\nlog_level: warn\npermits: {total: 40, sync: 5, nondet: 7}\nexecution_retention: 0s\nmanifest_path: " + dir + "/none.yaml\n"
@@ -223,7 +224,7 @@ func TestManagerConfiguration(t *testing.T) {
 }
 
 func TestManagerSocketThatIsLeftOver(t *testing.T) {
-	t.Attr("requirement", "SETTING-15")
+	t.Attr("requirement", "SETTING-13")
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -250,7 +251,7 @@ func TestManagerSocketThatIsLeftOver(t *testing.T) {
 // TestManagerDiesWithItsParent ends a shell that started the manager, while a
 // run hangs: the manager ends by itself, and in order.
 func TestManagerDiesWithItsParent(t *testing.T) {
-	t.Attr("requirement", "SETTING-17")
+	t.Attr("requirement", "SETTING-15")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +278,7 @@ func TestManagerDiesWithItsParent(t *testing.T) {
 
 // TestParentThatIsGoneIsSeen watches a parent that has ended before the watch.
 func TestParentThatIsGoneIsSeen(t *testing.T) {
-	t.Attr("requirement", "SETTING-17")
+	t.Attr("requirement", "SETTING-15")
 	ctx, stop, err := parentContext(t.Context())
 	if err != nil {
 		t.Fatal(err)

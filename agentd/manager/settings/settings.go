@@ -119,7 +119,7 @@ func (set *Settings) parse(path string, text []byte, s Source) error {
 // keys is the table of the file's keys. What is not in it is refused.
 func (set *Settings) keys(r *reader) map[string]taker {
 	return map[string]taker{
-		// SETTING-11: sizes of another runtime, and globs of its log; they are
+		// SETTING-9: sizes of another runtime, and globs of its log; they are
 		// judged as the facts say and have no effect here.
 		"threads":          r.number(1, maxCost, nil),
 		"blocking_threads": r.number(1, maxCost, nil),

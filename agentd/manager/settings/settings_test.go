@@ -26,6 +26,7 @@ func source(t *testing.T, text string) Source {
 }
 
 func TestEverySettingIsRead(t *testing.T) {
+	t.Attr("requirement", "SETTING-9")
 	t.Attr("requirement", "SETTING-3")
 	got, err := Read(source(t, `
 threads: 4
@@ -79,6 +80,7 @@ func TestDefaultsApply(t *testing.T) {
 }
 
 func TestWrongSettingsSayWhere(t *testing.T) {
+	t.Attr("requirement", "SETTING-7")
 	t.Attr("requirement", "SETTING-1")
 	for text, want := range map[string]string{
 		"log_level: info\npermit: {}":                `:2: key "permit": it is unknown`,

@@ -20,10 +20,10 @@ func boundedLog(m msp.DebugMode) bool { return !m.AtLeast(msp.DebugSafeUnbounded
 func captureOf(m msp.DebugMode) *execution.Capture {
 	switch {
 	case m.AtLeast(msp.DebugSafeUnbounded):
-		return &execution.Capture{HeadBytes: math.MaxInt, RingBytes: -1} // EXECUTOR-39: what a run prints is what its caller asked to have
+		return &execution.Capture{HeadBytes: math.MaxInt, RingBytes: -1} // EXECUTOR-23: what a run prints is what its caller asked to have
 	case m.AtLeast(msp.DebugSafe):
-		// EXECUTOR-37: of a long run the end tells most. The table cuts it on a boundary of characters.
+		// EXECUTOR-21: of a long run the end tells most. The table cuts it on a boundary of characters.
 		return &execution.Capture{HeadBytes: -1, TailBytes: safeTailBytes, RingBytes: -1}
 	}
-	return &execution.Capture{Discard: true, HeadBytes: -1, RingBytes: -1} // EXECUTOR-36: nobody may read it, so nobody holds it
+	return &execution.Capture{Discard: true, HeadBytes: -1, RingBytes: -1} // EXECUTOR-20: nobody may read it, so nobody holds it
 }

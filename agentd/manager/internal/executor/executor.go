@@ -124,7 +124,7 @@ func (l *Launcher) ModulesMissing(req *msp.RunRequest) error {
 // Prepare validates the request and resolves its executor. Its error is the
 // text of failed_to_start. It keeps the request.
 func (l *Launcher) Prepare(_ context.Context, id runs.ID, req *msp.RunRequest) (*runs.Prepared, error) {
-	// EXECUTOR-5: a number in the request would name a descriptor of the
+	// EXECUTOR-2: a number in the request would name a descriptor of the
 	// manager or of whatever else it passes on.
 	if strings.HasPrefix(req.Host, "fd://") {
 		return nil, fmt.Errorf("cannot use host %q: a descriptor cannot be named by a client; use unix://PATH or HOST:PORT", req.Host)

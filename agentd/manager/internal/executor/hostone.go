@@ -91,19 +91,19 @@ func (h *hostOne) answer(m msp.HostMethod) error {
 		return h.consumeResult()
 	case msp.HostResolveExecutor:
 		if h.hooked {
-			return errNotServed // EXECUTOR-53: the executor was told to ask host 0
+			return errNotServed // EXECUTOR-35: the executor was told to ask host 0
 		}
 		var args [22]byte
 		if _, err := io.ReadFull(h.conn, args[:]); err != nil {
 			return err
 		}
-		// EXECUTOR-53: no error, one byte, null: the manager has no opinion.
+		// EXECUTOR-35: no error, one byte, null: the manager has no opinion.
 		_, err := h.conn.Write([]byte{0, 1, 0, 0, 0, 0})
 		return err
 	case msp.HostRunNested:
 		return h.runNested()
 	}
-	return errNotServed // EXECUTOR-54
+	return errNotServed // EXECUTOR-36
 }
 
 // consumeResult takes a result and answers it.
@@ -113,7 +113,7 @@ func (h *hostOne) consumeResult() error {
 		return err
 	}
 	if h.taken() != nil {
-		// EXECUTOR-51: the first one counts; further ones are read to keep the protocol going.
+		// EXECUTOR-33: the first one counts; further ones are read to keep the protocol going.
 		if _, err := io.CopyN(io.Discard, h.conn, n); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (h *hostOne) consumeResult() error {
 		return err
 	}
 	if h.strict {
-		// EXECUTOR-52: without an answer, and the result stays null.
+		// EXECUTOR-34: without an answer, and the result stays null.
 		if _, blob, err = judge(blob); err != nil {
 			return fmt.Errorf("cannot take the result: %w", err)
 		}
@@ -133,7 +133,7 @@ func (h *hostOne) consumeResult() error {
 	h.mu.Lock()
 	h.consumed = blob
 	h.mu.Unlock()
-	// EXECUTOR-49: after it is stored, so that an executor that has the answer may exit.
+	// EXECUTOR-31: after it is stored, so that an executor that has the answer may exit.
 	_, err = h.conn.Write([]byte{0})
 	return err
 }
@@ -155,7 +155,7 @@ func (h *hostOne) runNested() error {
 	go func() {
 		defer close(watched)
 		if h.hungUp() {
-			cancel() // EXECUTOR-58
+			cancel() // EXECUTOR-40
 		}
 	}()
 	reply := h.nested(ctx, envelope)
@@ -196,7 +196,7 @@ func (h *hostOne) length() (int64, error) {
 	}
 	n := int64(binary.LittleEndian.Uint32(head[:]))
 	if n > h.limit {
-		// EXECUTOR-50: judged before anything is read.
+		// EXECUTOR-32: judged before anything is read.
 		return 0, fmt.Errorf("%d bytes are announced, the most is %d", n, h.limit)
 	}
 	return n, nil
@@ -205,7 +205,7 @@ func (h *hostOne) length() (int64, error) {
 // read takes n bytes. The memory grows with what arrives, not with what was
 // announced.
 func (h *hostOne) read(n int64) ([]byte, error) {
-	// EXECUTOR-50: an executor that lies about a length pays for its own bytes only.
+	// EXECUTOR-32: an executor that lies about a length pays for its own bytes only.
 	buf := bytes.NewBuffer(make([]byte, 0, min(n, 4096)))
 	if _, err := io.CopyN(buf, h.conn, n); err != nil {
 		return nil, err

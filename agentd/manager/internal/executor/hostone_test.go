@@ -94,7 +94,7 @@ func (p *peer) expectEnd() {
 }
 
 func TestResultIsTakenAsItIs(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-49")
+	t.Attr("requirement", "EXECUTOR-31")
 	for name, blob := range map[string][]byte{"empty": {}, "garbage": {0xff, 0}, "smallest": unhex(t, smallestBlob)} {
 		p := serve(t, &hostOne{})
 		p.send(msp.HostConsumeResult, blob)
@@ -107,7 +107,7 @@ func TestResultIsTakenAsItIs(t *testing.T) {
 
 // TestResultWireVectors holds the two vectors to their bytes on the wire.
 func TestResultWireVectors(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-49")
+	t.Attr("requirement", "EXECUTOR-31")
 	for head, blob := range map[string]string{"0648010000": smallestBlob, "0611010000": boomBlob} {
 		p := serve(t, &hostOne{strict: true})
 		p.write(unhex(t, head+blob))
@@ -119,7 +119,7 @@ func TestResultWireVectors(t *testing.T) {
 }
 
 func TestFirstResultWins(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-51")
+	t.Attr("requirement", "EXECUTOR-33")
 	p := serve(t, &hostOne{})
 	for _, blob := range []string{"first", "second", ""} {
 		p.send(msp.HostConsumeResult, []byte(blob))
@@ -131,7 +131,7 @@ func TestFirstResultWins(t *testing.T) {
 }
 
 func TestResultIsBounded(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-50")
+	t.Attr("requirement", "EXECUTOR-32")
 	p := serve(t, &hostOne{limit: 10})
 	p.send(msp.HostConsumeResult, make([]byte, 10))
 	p.expect(0)
@@ -149,7 +149,7 @@ func TestResultIsBounded(t *testing.T) {
 // TestAnnouncedBytesCostNoMemory has sixteen executors announce as much as is
 // allowed, and send nothing of it.
 func TestAnnouncedBytesCostNoMemory(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-50")
+	t.Attr("requirement", "EXECUTOR-32")
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -172,7 +172,7 @@ func TestAnnouncedBytesCostNoMemory(t *testing.T) {
 }
 
 func TestResolveIsAnsweredNull(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-53")
+	t.Attr("requirement", "EXECUTOR-35")
 	p := serve(t, &hostOne{})
 	for range 2 {
 		p.write(append([]byte{byte(msp.HostResolveExecutor)}, make([]byte, 22)...))
@@ -184,7 +184,7 @@ func TestResolveIsAnsweredNull(t *testing.T) {
 }
 
 func TestOtherMethodsEndTheServing(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-54")
+	t.Attr("requirement", "EXECUTOR-36")
 	for m := range 256 {
 		switch msp.HostMethod(m) {
 		case msp.HostConsumeResult, msp.HostResolveExecutor, msp.HostRunNested:
@@ -208,7 +208,7 @@ func reported(t *testing.T, code byte, change func(*msp.ReportedResult)) []byte 
 }
 
 func TestStrictResultsAreValidated(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-52")
+	t.Attr("requirement", "EXECUTOR-34")
 	kind := func(k msp.ResultKind) func(*msp.ReportedResult) { return func(r *msp.ReportedResult) { r.Kind = k } }
 	unknown := encode(t, map[string]any{"kind": "Return"})
 	for name, tc := range map[string]struct {
@@ -245,7 +245,7 @@ func TestStrictResultsAreValidated(t *testing.T) {
 // TestResultOfARun drives a whole run: its result is in the report, with the
 // version of its executor.
 func TestResultOfARun(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-49")
+	t.Attr("requirement", "EXECUTOR-31")
 	req := request()
 	req.Selector.Version = "v0.3.7"
 	l := newLauncher(t, func(c *Config) { c.StrictResults = true })
@@ -269,7 +269,7 @@ func TestResultOfARun(t *testing.T) {
 // TestResultSentWithTheLastBreath leaves a result in the socket and exits
 // without awaiting the answer.
 func TestResultSentWithTheLastBreath(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-45")
+	t.Attr("requirement", "EXECUTOR-29")
 	o := run(t, newLauncher(t, nil), request("raw=060200000001"+"02", "exit=0"))
 	if !bytes.Equal(o.Report.Consumed, []byte{1, 2}) {
 		t.Errorf("consumed %x, want 0102", o.Report.Consumed)

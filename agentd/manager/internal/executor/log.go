@@ -45,7 +45,7 @@ func (l *executorLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sealed {
-		return len(p), nil // EXECUTOR-45: after the end it is read on and dropped
+		return len(p), nil // EXECUTOR-29: after the end it is read on and dropped
 	}
 	for rest := p; len(rest) > 0; {
 		part, after, ended := bytes.Cut(rest, []byte{'\n'})
@@ -66,7 +66,7 @@ func (l *executorLog) extendLocked(part []byte) {
 	}
 	room := maxLineBytes - len(l.line)
 	if len(part) > room {
-		// EXECUTOR-44: a line without an end must not cost memory without end.
+		// EXECUTOR-28: a line without an end must not cost memory without end.
 		part, l.cut = part[:room], true
 	}
 	l.line = append(l.line, part...)
@@ -86,7 +86,7 @@ func (l *executorLog) keepLocked(rec []byte, lv level) {
 		l.lines++
 		l.bytes += len(rec)
 		if l.lines <= maxForwarded {
-			// EXECUTOR-43: the size and the level, because a line may hold anything of a contract's.
+			// EXECUTOR-27: the size and the level, because a line may hold anything of a contract's.
 			l.log.Log(context.Background(), lv.slog(), "executor log line", "executor_level", string(lv), "bytes", len(rec))
 		}
 	case boundedLog(l.mode) && len(l.newest) == safeRecords:

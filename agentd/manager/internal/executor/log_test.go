@@ -18,7 +18,7 @@ import (
 )
 
 func TestLogRecords(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-41")
+	t.Attr("requirement", "EXECUTOR-25")
 	for line, want := range map[string]string{
 		`{"level":"debug","message":"m"}`:                `{"message":"m","level":"debug"}`,
 		`{ "b" : [1, 2.50] , "level":"WARN", "a":null }`: `{"b":[1,2.50],"a":null,"level":"warn"}`,
@@ -38,7 +38,7 @@ func TestLogRecords(t *testing.T) {
 }
 
 func TestOtherLogLinesAreKeptAsText(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-42")
+	t.Attr("requirement", "EXECUTOR-26")
 	for line, text := range map[string]string{
 		`plain "text"`: `plain \"text\"`, `[1]`: `[1]`, `{"a":1} {}`: `{\"a\":1} {}`, `{"a":}`: `{\"a\":}`,
 		"{\"a\":\"\xff\"}": "{\\\"a\\\":\\\"\uFFFD\\\"}", `3`: `3`,
@@ -54,7 +54,7 @@ func TestOtherLogLinesAreKeptAsText(t *testing.T) {
 }
 
 func TestLogOfARun(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-40")
+	t.Attr("requirement", "EXECUTOR-24")
 	o := run(t, newLauncher(t, nil), request("log=", "log=  ", "log-lines=3", `log={"level":"warn","x":1}`, "log-raw="+hex.EncodeToString([]byte("  no end  "))))
 	want := `{"n":1,"level":"debug"}` + "\n" + `{"n":2,"level":"debug"}` + "\n" + `{"n":3,"level":"debug"}` + "\n" +
 		`{"x":1,"level":"warn"}` + "\n" + `{"level":"info","message":"genvm log","line":"no end"}` + "\n"
@@ -65,7 +65,7 @@ func TestLogOfARun(t *testing.T) {
 
 // TestLogIsTheSameHoweverItIsCut cuts one log at random places.
 func TestLogIsTheSameHoweverItIsCut(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-40")
+	t.Attr("requirement", "EXECUTOR-24")
 	text := []byte("\n{\"a\":1}\n  text \xff\n\n{\"level\":\"error\"}\nlast")
 	whole := &executorLog{mode: msp.DebugUnsafe}
 	whole.Write(text)
@@ -87,7 +87,7 @@ func TestLogIsTheSameHoweverItIsCut(t *testing.T) {
 }
 
 func TestSafeLogKeepsTheNewestRecords(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-38")
+	t.Attr("requirement", "EXECUTOR-22")
 	l := newLauncher(t, nil)
 	for mode, want := range map[msp.DebugMode]int{msp.DebugSafe: 128, msp.DebugSafeUnbounded: 300, msp.DebugUnsafe: 300, msp.DebugUnsafeTracing: 300} {
 		req := request("log-lines=300")
@@ -105,7 +105,7 @@ func TestSafeLogKeepsTheNewestRecords(t *testing.T) {
 }
 
 func TestBoundedLogCutsLongLines(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-44")
+	t.Attr("requirement", "EXECUTOR-28")
 	line := `{"a":"` + strings.Repeat("x", 3*maxLineBytes) + `"}`
 	for mode, want := range map[msp.DebugMode]int{msp.DebugSafe: maxLineBytes, msp.DebugUnsafe: len(line)} {
 		l := &executorLog{mode: mode}
@@ -130,7 +130,7 @@ func TestBoundedLogCutsLongLines(t *testing.T) {
 
 // TestDisabledLogShowsNoContent sends more lines than are told one by one.
 func TestDisabledLogShowsNoContent(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-43")
+	t.Attr("requirement", "EXECUTOR-27")
 	var own bytes.Buffer
 	l := newLauncher(t, func(c *Config) {
 		c.Log = slog.New(slog.NewJSONHandler(&own, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -172,7 +172,9 @@ func TestDisabledLogShowsNoContent(t *testing.T) {
 }
 
 func TestOutputByMode(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-37")
+	t.Attr("requirement", "EXECUTOR-20")
+	t.Attr("requirement", "EXECUTOR-23")
+	t.Attr("requirement", "EXECUTOR-21")
 	l := newLauncher(t, nil)
 	for mode, want := range map[msp.DebugMode]int{msp.DebugDisabled: 0, msp.DebugSafe: safeTailBytes, msp.DebugSafeUnbounded: 5000000} {
 		req := request("stdout-bytes=5000000", "stderr-bytes=5000000", "exit=0")
@@ -190,7 +192,7 @@ func TestOutputByMode(t *testing.T) {
 // TestSafeOutputIsCutBetweenCharacters prints characters of three bytes, whose
 // number does not divide the bound.
 func TestSafeOutputIsCutBetweenCharacters(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-37")
+	t.Attr("requirement", "EXECUTOR-21")
 	o := run(t, newLauncher(t, nil), request("stdout-bytes=5000000", "stdout-hex="+strings.Repeat("e282ac", 1000), "stdout-bytes="+fmt.Sprint(safeTailBytes-1000), "exit=0"))
 	if n := len(o.stdout); n != safeTailBytes-1 || !utf8.ValidString(o.stdout) || !strings.HasPrefix(o.stdout, "€") {
 		t.Errorf("%d bytes that begin with %q", n, o.stdout[:6])
@@ -198,7 +200,7 @@ func TestSafeOutputIsCutBetweenCharacters(t *testing.T) {
 }
 
 func TestOutputIsKeptAsItIs(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-39")
+	t.Attr("requirement", "EXECUTOR-23")
 	req := request("stdout-hex=ff00fe80", "write stderr wyg=", "exit=0")
 	for _, mode := range []msp.DebugMode{msp.DebugSafe, msp.DebugUnsafe} {
 		req.DebugMode = mode
@@ -211,7 +213,7 @@ func TestOutputIsKeptAsItIs(t *testing.T) {
 // TestLateLogLinesCount lets a member of the group, and one that left it, log
 // after the executor's exit.
 func TestLateLogLinesCount(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-45")
+	t.Attr("requirement", "EXECUTOR-29")
 	d, l, tab := newDriver(t), newLauncher(t, nil), newTable(t)
 	id := tab.start(l, request(d.step("fork", "member"), d.step("fork-escaped", "far"), d.step("control", "leader")))
 	all := map[string]*stepped{}
@@ -236,7 +238,7 @@ func TestLateLogLinesCount(t *testing.T) {
 // TestHeldLogDelaysTheEndByTheLingerOnly leaves the log open in a process that
 // left the group. It can write on after the run's end.
 func TestHeldLogDelaysTheEndByTheLingerOnly(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-46")
+	t.Attr("requirement", "EXECUTOR-30")
 	d, l := newDriver(t), newLauncher(t, nil)
 	tab := &table{t, runs.New(runs.Config{Permits: 1, Linger: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})}
 	id := tab.start(l, request(d.step("fork-escaped", "far"), d.step("gate", "leader"), "exit=0"))

@@ -41,9 +41,8 @@ func moduleProgram(kind string) int {
 			return 0
 		}
 		var about struct {
-			Run         uint64
-			NodeAddress string `json:"node_address"`
-			TxID        string `json:"tx_id"`
+			Run  uint64
+			TxID any `json:"tx_id"`
 		}
 		messages, parseErr := unix.ParseSocketControlMessage(rights[:k])
 		if err := json.Unmarshal(buf[:n], &about); err != nil || parseErr != nil || len(messages) != 1 {
@@ -58,7 +57,7 @@ func moduleProgram(kind string) int {
 			defer f.Close()
 			lines := 0
 			for in := bufio.NewScanner(f); in.Scan(); lines++ {
-				fmt.Fprintf(f, "%s %s %d %s %s\n", os.Args[1], config, about.Run, about.TxID, in.Text())
+				fmt.Fprintf(f, "%s %s %d %v %s\n", os.Args[1], config, about.Run, about.TxID, in.Text())
 			}
 			fmt.Fprintf(control, `{"run":%d,"metrics":{"lines":%d,"seconds":1.5}}`, about.Run, lines)
 		}()

@@ -134,7 +134,7 @@ func (m *Modules) State(t ModuleType) ModuleState {
 // missing is ErrModulesMissing unless both modules run.
 func (m *Modules) missing() error {
 	if m.State(LLM) != ModuleRunning || m.State(Web) != ModuleRunning {
-		return ErrModulesMissing // EXECUTOR-15
+		return ErrModulesMissing // EXECUTOR-12
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (m *Modules) claim(t ModuleType) (*module, []string, error) {
 	argv := m.cfg.Programs[string(t)]
 	switch {
 	case len(argv) == 0:
-		return nil, nil, ErrModuleUnset // EXECUTOR-61
+		return nil, nil, ErrModuleUnset // EXECUTOR-44
 	case m.closed || x.busy || x.state != ModuleStopped:
 		return nil, nil, ErrModuleBusy
 	}
@@ -232,7 +232,7 @@ func (m *Modules) stopLocked(x *module) {
 	}
 	p, free, stopped := x.program, x.free, x.stopped
 	m.wg.Go(func() {
-		// EXECUTOR-63: runs that have the module keep it to their end; who
+		// EXECUTOR-46: runs that have the module keep it to their end; who
 		// cannot wait cancels them.
 		select {
 		case <-free:
@@ -323,7 +323,7 @@ func (m *Modules) died(x *module, p *program) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x.program == p && x.state == ModuleRunning {
-		x.program, x.state = nil, ModuleStopped // EXECUTOR-64
+		x.program, x.state = nil, ModuleStopped // EXECUTOR-47
 		m.cfg.Log.Error("module ended by itself", "module", string(x.name))
 	}
 }

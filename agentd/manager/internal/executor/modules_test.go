@@ -59,7 +59,8 @@ func moduleRequest(steps ...string) *msp.RunRequest {
 }
 
 func TestRunUsesItsModules(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-62")
+	t.Attr("requirement", "EXECUTOR-43")
+	t.Attr("requirement", "EXECUTOR-45")
 	m := newModules(t, "good", nil)
 	startBoth(t, m)
 	l := newLauncher(t, func(c *Config) { c.Modules = m })
@@ -82,7 +83,7 @@ func TestRunUsesItsModules(t *testing.T) {
 }
 
 func TestRunWithoutModulesIsRefused(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-15")
+	t.Attr("requirement", "EXECUTOR-12")
 	m := newModules(t, "good", nil)
 	l := newLauncher(t, func(c *Config) { c.Modules = m })
 	refused := func(why string) {
@@ -120,7 +121,7 @@ func TestRunWithoutModulesIsRefused(t *testing.T) {
 // TestModulesThatVanish stops a module between a run's preparation and its
 // spawn.
 func TestModulesThatVanish(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-15")
+	t.Attr("requirement", "EXECUTOR-12")
 	m := newModules(t, "good", nil)
 	startBoth(t, m)
 	l := newLauncher(t, func(c *Config) { c.Modules = m })
@@ -146,7 +147,7 @@ func TestModulesThatVanish(t *testing.T) {
 }
 
 func TestHostDataOfARunWithModules(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-16")
+	t.Attr("requirement", "EXECUTOR-13")
 	m := newModules(t, "good", nil)
 	startBoth(t, m)
 	l := newLauncher(t, func(c *Config) { c.Modules = m })
@@ -167,7 +168,7 @@ func TestHostDataOfARunWithModules(t *testing.T) {
 }
 
 func TestModuleThatCannotStart(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-61")
+	t.Attr("requirement", "EXECUTOR-44")
 	none := newModules(t, "good", func(c *ModulesConfig) { c.Programs = nil })
 	if err := none.Start(t.Context(), LLM, nil); !errors.Is(err, ErrModuleUnset) || !strings.Contains(err.Error(), "set modules") {
 		t.Errorf("without a program: %v", err)
@@ -193,7 +194,7 @@ func TestModuleThatCannotStart(t *testing.T) {
 }
 
 func TestModuleStopWaitsForItsRuns(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-63")
+	t.Attr("requirement", "EXECUTOR-46")
 	m := newModules(t, "good", nil)
 	startBoth(t, m)
 	d, tab := newDriver(t), newTable(t)
@@ -232,7 +233,7 @@ func TestModuleStopWaitsForItsRuns(t *testing.T) {
 // TestModuleThatEndsByItself kills a module's program, and one that does not
 // leave when it is told to.
 func TestModuleThatEndsByItself(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-64")
+	t.Attr("requirement", "EXECUTOR-47")
 	m := newModules(t, "good", nil)
 	startBoth(t, m)
 	m.mu.Lock()
@@ -259,7 +260,7 @@ func TestModuleThatEndsByItself(t *testing.T) {
 
 // TestDeafModuleHoldsUpNobody fills the queue of a program that takes no runs.
 func TestDeafModuleHoldsUpNobody(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-66")
+	t.Attr("requirement", "EXECUTOR-48")
 	m := newModules(t, "deaf", func(c *ModulesConfig) { c.QuitWait = time.Millisecond })
 	startBoth(t, m)
 	about := &hostData{NodeAddress: []byte(`"` + strings.Repeat("x", 1<<16) + `"`), TxID: []byte("1")}

@@ -59,7 +59,7 @@ func (p *process) runNested(ctx context.Context, envelope []byte) []byte {
 // internalError is the reply to a nested run that failed. It claims nothing
 // about effects.
 func internalError(cause error) *msp.NestedReply {
-	// EXECUTOR-59: the executor goes on, and says itself what a failed call means.
+	// EXECUTOR-41: the executor goes on, and says itself what a failed call means.
 	text, err := calldata.Marshal(cause.Error())
 	if err != nil {
 		text = nil // null: the reason is no text
@@ -80,7 +80,7 @@ func (p *process) tryNested(ctx context.Context, envelope []byte) (*msp.NestedRe
 	if err != nil {
 		return nil, err
 	}
-	// EXECUTOR-57: what a nested run does not tell its caller's executor about cannot take effect.
+	// EXECUTOR-39: what a nested run does not tell its caller's executor about cannot take effect.
 	if e := effects(r); e != "" {
 		return nil, fmt.Errorf("the nested run had effects: %s", e)
 	}
@@ -91,7 +91,7 @@ func (p *process) tryNested(ctx context.Context, envelope []byte) (*msp.NestedRe
 func (p *process) nestedProcess(env *msp.NestedRequest) (*process, error) {
 	switch {
 	case env.Message.IsInit:
-		return nil, errors.New("a nested run cannot deploy: is_init is true") // EXECUTOR-55, and so each below
+		return nil, errors.New("a nested run cannot deploy: is_init is true") // EXECUTOR-37, and so each below
 	case env.Message.Value.Sign() != 0:
 		return nil, errors.New("a nested run cannot move value: value is not 0")
 	case env.Permissions&forbidden != 0:
@@ -102,7 +102,7 @@ func (p *process) nestedProcess(env *msp.NestedRequest) (*process, error) {
 		if *p.data.RemainingRecursion == 0 {
 			return nil, errors.New("the recursion is used up")
 		}
-		// EXECUTOR-56: counted here as well, because the envelope is the executor's word.
+		// EXECUTOR-38: counted here as well, because the envelope is the executor's word.
 		left = min(left, *p.data.RemainingRecursion-1)
 	}
 	if p.depth >= maxRecursion {
@@ -161,7 +161,7 @@ func (p *process) runToResult(ctx context.Context) (*msp.ReportedResult, error) 
 	select {
 	case <-e.Exited():
 	case <-ctx.Done():
-		// EXECUTOR-58: its caller is gone, or was ended by its deadline.
+		// EXECUTOR-40: its caller is gone, or was ended by its deadline.
 		stopped = true
 		_, _ = e.Kill(l.base)
 	case <-l.base.Done():

@@ -80,7 +80,7 @@ func failure(t *testing.T, r msp.NestedReply) string {
 // TestNestedRunAnswersItsCaller has one executor call another over its host
 // connection, as a program would.
 func TestNestedRunAnswersItsCaller(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-57")
+	t.Attr("requirement", "EXECUTOR-39")
 	o := run(t, newLauncher(t, nil), request("nested="+hex.EncodeToString(encode(t, envelope(nil))), "exit=0"))
 	r := reply(t, unhex(t, strings.TrimSpace(o.stdout)))
 	if r.Result.Kind != msp.ResultReturn || !r.EffectFree || !bytes.Equal(r.SmallHash, bytes.Repeat([]byte{2}, 32)) || len(r.Result.Data) != 0 {
@@ -92,7 +92,8 @@ func TestNestedRunAnswersItsCaller(t *testing.T) {
 }
 
 func TestNestedRunsAreRefused(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-55")
+	t.Attr("requirement", "EXECUTOR-41")
+	t.Attr("requirement", "EXECUTOR-37")
 	l := newLauncher(t, nil)
 	for name, tc := range map[string]struct {
 		change func(*msp.NestedRequest)
@@ -122,7 +123,7 @@ func TestNestedRunsAreRefused(t *testing.T) {
 
 // TestNestedRunGetsItsOwnData looks at the request that an envelope becomes.
 func TestNestedRunGetsItsOwnData(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-65")
+	t.Attr("requirement", "EXECUTOR-42")
 	parent := request("exit=9")
 	parent.HostHello = [][]byte{[]byte("hi")}
 	parent.IsSync, parent.DebugMode = false, msp.DebugUnsafe
@@ -151,7 +152,7 @@ func TestNestedRunGetsItsOwnData(t *testing.T) {
 }
 
 func TestNestedRecursionIsClamped(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-56")
+	t.Attr("requirement", "EXECUTOR-38")
 	p := parentOf(t, newLauncher(t, nil), request())
 	asked := uint32(100)
 	for want := int64(maxRecursion); want >= 0; want-- {
@@ -186,7 +187,7 @@ func nestedSteps(t *testing.T, l *Launcher, steps ...string) *process {
 }
 
 func TestNestedRunMustEndWellAndWithoutEffects(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-57")
+	t.Attr("requirement", "EXECUTOR-39")
 	l := newLauncher(t, nil)
 	result := func(change func(*msp.ReportedResult)) string {
 		return "result=" + hex.EncodeToString(reported(t, 0, change))
@@ -220,7 +221,7 @@ func TestNestedRunMustEndWellAndWithoutEffects(t *testing.T) {
 
 // TestNestedRunEndsWithItsCaller kills a caller while its nested run hangs.
 func TestNestedRunEndsWithItsCaller(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-58")
+	t.Attr("requirement", "EXECUTOR-40")
 	d, tab, l := newDriver(t), newTable(t), newLauncher(t, nil)
 	nested := hangingExecutor(t, d)
 	env := envelope(func(e *msp.NestedRequest) { e.Routing = mustEncode(msp.Selector{IsVersion: true, Version: nested}) })

@@ -62,12 +62,12 @@ func (p *process) build() (err error) {
 	p.command = &execution.Command{
 		Path: program,
 		Args: append([]string{program}, p.arguments()...),
-		// EXECUTOR-22: as it is, because executors read their own settings there.
+		// EXECUTOR-19: as it is, because executors read their own settings there.
 		Env:           l.cfg.Environ,
 		Stdin:         true,
 		DieWithParent: true,
 		Capture:       captureOf(req.DebugMode),
-		// EXECUTOR-19: these and nothing else reach the child; their order is that of their numbers.
+		// EXECUTOR-16: these and nothing else reach the child; their order is that of their numbers.
 		Descriptors: []execution.Descriptor{{Open: p.log.open}, {Open: p.host.open}},
 	}
 	if p.about != nil {
@@ -80,7 +80,7 @@ func (p *process) build() (err error) {
 
 // arguments are those after the program, in the one order that executors read.
 //
-// EXECUTOR-17: the order of the two hosts gives them their numbers.
+// EXECUTOR-14: the order of the two hosts gives them their numbers.
 func (p *process) arguments() []string {
 	req := p.request
 	args := []string{fmt.Sprintf("--log-fd=%d", logFD), "run"}
@@ -126,9 +126,9 @@ func (p *process) spawned(ok bool) {
 // finish waits for the ends of the channels, until ctx ends, and returns what
 // they brought.
 func (p *process) finish(ctx context.Context) runs.Report {
-	// EXECUTOR-58: a nested run has nobody left who would take its reply.
+	// EXECUTOR-40: a nested run has nobody left who would take its reply.
 	p.host.cancel()
-	// EXECUTOR-45: lines and results that are still under way count, but only
+	// EXECUTOR-29: lines and results that are still under way count, but only
 	// as long as output does.
 	for _, done := range []<-chan struct{}{p.log.done, p.host.done} {
 		select {

@@ -66,7 +66,7 @@ func (m *Modules) launch(ctx context.Context, x *module, argv []string, config [
 	case <-p.ready:
 		return p, nil
 	case <-p.ended:
-		return nil, errModuleEnded // EXECUTOR-62
+		return nil, errModuleEnded // EXECUTOR-45
 	case <-late:
 		err = errModuleSilent
 	case <-ctx.Done():
@@ -106,7 +106,7 @@ func (p *program) spawn(argv []string, config []byte) error {
 	m := p.modules
 	p.proc, err = m.cfg.Waits.Start(argv[0], append(argv[:len(argv):len(argv)], "--control-fd=3"), &syscall.ProcAttr{
 		Env: m.cfg.Environ,
-		// EXECUTOR-60: its output is not the manager's log; what it has to say to people goes to standard error.
+		// EXECUTOR-43: its output is not the manager's log; what it has to say to people goes to standard error.
 		Files: []uintptr{read.Fd(), null.Fd(), os.Stderr.Fd(), theirs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})

@@ -54,7 +54,7 @@ func record(line []byte, whole bool) ([]byte, level) {
 			return rec, l
 		}
 	}
-	// EXECUTOR-42: what is no object is kept as text, so that no line of an executor is lost.
+	// EXECUTOR-26: what is no object is kept as text, so that no line of an executor is lost.
 	rec := []byte(`{"level":"info","message":"genvm log","line":`)
 	rec, err := jsontext.AppendQuote(rec, strings.ToValidUTF8(string(line), "\uFFFD"))
 	if err != nil {
@@ -109,7 +109,7 @@ func object(line []byte) ([]byte, level, error) {
 		return nil, "", err
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, "", errNoObject // EXECUTOR-42: two values on one line are no object
+		return nil, "", errNoObject // EXECUTOR-26: two values on one line are no object
 	}
 	l := levelInfo
 	levelAt, named := at["level"]
@@ -125,7 +125,7 @@ func object(line []byte) ([]byte, level, error) {
 		}
 		rec = append(append(append(append(rec, m.name...), ':'), m.value...), ',')
 	}
-	// EXECUTOR-41: the level last, in the manager's own words.
+	// EXECUTOR-25: the level last, in the manager's own words.
 	rec = append(append(append(rec, `"level":"`...), l...), "\"}\n"...)
 	return rec, l, nil
 }

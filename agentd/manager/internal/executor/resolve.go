@@ -15,7 +15,7 @@ import (
 // put in its place.
 func selector(req *msp.RunRequest) msp.Selector {
 	to := req.UnsafeOverrides.RerouteTo
-	// EXECUTOR-11: below the mode the override is ignored without a word, as its
+	// EXECUTOR-8: below the mode the override is ignored without a word, as its
 	// name says: it is a tool of those who debug.
 	if to != "" && req.DebugMode.AtLeast(msp.DebugSafe) {
 		return msp.Selector{IsVersion: true, Version: to}
@@ -31,7 +31,7 @@ func (l *Launcher) resolve(s msp.Selector, at msp.Timestamp) (string, manifest.V
 		if err := checkName(s.Version); err != nil {
 			return "", manifest.Version{}, err
 		}
-		// EXECUTOR-7: taken as it is, the time ignored, so that a version that
+		// EXECUTOR-4: taken as it is, the time ignored, so that a version that
 		// the manifest does not know yet can be tried.
 		v, err := manifest.ParseVersion(s.Version)
 		if err != nil {
@@ -40,7 +40,7 @@ func (l *Launcher) resolve(s msp.Selector, at msp.Timestamp) (string, manifest.V
 		return s.Version, v, nil
 	}
 	if l.cfg.Manifest == nil {
-		// EXECUTOR-14: without the list nothing says which one is the newest.
+		// EXECUTOR-11: without the list nothing says which one is the newest.
 		return "", manifest.Version{}, errors.New("cannot choose an executor: there is no manifest; name a version, or start the manager with --manifest-path")
 	}
 	var c manifest.Choice
@@ -61,7 +61,7 @@ func (l *Launcher) resolve(s msp.Selector, at msp.Timestamp) (string, manifest.V
 
 // checkName refuses literal names that are no single directory.
 //
-// EXECUTOR-6: the name comes from a client and becomes part of the path of a
+// EXECUTOR-3: the name comes from a client and becomes part of the path of a
 // program.
 func checkName(name string) error {
 	if name == "" || name == "." || strings.Contains(name, "..") || strings.ContainsAny(name, "/\x00") {
@@ -74,7 +74,7 @@ func checkName(name string) error {
 // an entry that has it already. What is no map with that key stays as it is,
 // also when it is no calldata at all.
 //
-// EXECUTOR-4: the reference does so, and older clients send the long key to
+// EXECUTOR-1: the reference does so, and older clients send the long key to
 // executors that know the empty one only.
 func rewriteMethod(data []byte) []byte {
 	var entries map[string]calldata.Raw
@@ -102,7 +102,7 @@ type hostData struct {
 
 // readHostData reads the host data of a run with modules.
 //
-// EXECUTOR-16: the modules account for their work by these two.
+// EXECUTOR-13: the modules account for their work by these two.
 func readHostData(text string) (*hostData, error) {
 	var d hostData
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

@@ -28,7 +28,7 @@ func moment(t *testing.T, text string) msp.Timestamp {
 }
 
 func TestSelectorsResolve(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-7")
+	t.Attr("requirement", "EXECUTOR-4")
 	l := newLauncher(t, func(c *Config) { c.Manifest = manifestOf(t, versions) })
 	at := moment(t, "2024-06-01T00:00:00Z")
 	for _, tc := range []struct {
@@ -55,7 +55,7 @@ func TestSelectorsResolve(t *testing.T) {
 }
 
 func TestEarlyVersionIsWarnedOf(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-9")
+	t.Attr("requirement", "EXECUTOR-6")
 	var log bytes.Buffer
 	l := newLauncher(t, func(c *Config) {
 		c.Manifest, c.Log = manifestOf(t, versions), slog.New(slog.NewTextHandler(&log, nil))
@@ -67,7 +67,7 @@ func TestEarlyVersionIsWarnedOf(t *testing.T) {
 }
 
 func TestNamesThatAreNoDirectory(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-6")
+	t.Attr("requirement", "EXECUTOR-3")
 	l := newLauncher(t, nil)
 	for _, name := range []string{"", ".", "..", "../demo", "demo/../demo", "/demo", "demo/", "a\x00b", "v1..2"} {
 		req := request()
@@ -79,7 +79,7 @@ func TestNamesThatAreNoDirectory(t *testing.T) {
 }
 
 func TestWithoutManifestOnlyNamesResolve(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-14")
+	t.Attr("requirement", "EXECUTOR-11")
 	l := newLauncher(t, nil)
 	at := msp.At(time.Unix(0, 0))
 	if _, _, err := l.resolve(msp.Selector{IsVersion: true, Version: "demo"}, at); err != nil {
@@ -93,7 +93,7 @@ func TestWithoutManifestOnlyNamesResolve(t *testing.T) {
 }
 
 func TestOverridesNeedTheirMode(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-11")
+	t.Attr("requirement", "EXECUTOR-8")
 	l := newLauncher(t, func(c *Config) { c.Manifest = manifestOf(t, versions) })
 	five := uint32(5)
 	for _, tc := range []struct {

@@ -32,7 +32,7 @@ func judge(blob []byte) (*msp.ReportedResult, []byte, error) {
 	if r.Kind != msp.ResultFatalVMError {
 		return &r, blob, nil
 	}
-	// EXECUTOR-52: clients refuse the code of a fatal error.
+	// EXECUTOR-34: clients refuse the code of a fatal error.
 	r.Kind = msp.ResultVMError
 	code, _ := r.Kind.Code()
 	out, err := calldata.Append([]byte{code}, &r)

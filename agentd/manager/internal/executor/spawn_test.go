@@ -25,7 +25,7 @@ func smallest(steps ...string) *msp.RunRequest {
 }
 
 func TestExecutorGetsItsArgumentsInOrder(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-17")
+	t.Attr("requirement", "EXECUTOR-14")
 	req := request("argv", "exit=0")
 	req.Permissions = "wn"
 	l := newLauncher(t, nil)
@@ -40,7 +40,7 @@ func TestExecutorGetsItsArgumentsInOrder(t *testing.T) {
 }
 
 func TestExecutorReadsItsExecutionData(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-18")
+	t.Attr("requirement", "EXECUTOR-15")
 	o := run(t, newLauncher(t, nil), smallest("stdin=print", "exit=0"))
 	if got := strings.TrimSpace(o.stdout); got != smallestData {
 		t.Errorf("execution data\n%s, want\n%s", got, smallestData)
@@ -50,7 +50,7 @@ func TestExecutorReadsItsExecutionData(t *testing.T) {
 // TestExecutorReadsLargeInputLate has an executor print more than a pipe holds
 // before it reads an input that no pipe holds.
 func TestExecutorReadsLargeInputLate(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-18")
+	t.Attr("requirement", "EXECUTOR-15")
 	req := request("stdin=later", "stdout-bytes=300000", "stdin=read", "exit=0")
 	req.Code = make([]byte, 1<<20)
 	if o := run(t, newLauncher(t, nil), req); o.exit() != "exited 0" || len(o.stdout) != 300000 {
@@ -61,7 +61,7 @@ func TestExecutorReadsLargeInputLate(t *testing.T) {
 // TestExecutorHoldsNoOtherDescriptor lets two runs spawn at once, each with its
 // own channels, and looks at what the children hold.
 func TestExecutorHoldsNoOtherDescriptor(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-19")
+	t.Attr("requirement", "EXECUTOR-16")
 	l, tab := newLauncher(t, nil), newTable(t)
 	var ids []runs.ID
 	for range 8 {
@@ -80,7 +80,7 @@ func TestExecutorHoldsNoOtherDescriptor(t *testing.T) {
 }
 
 func TestExecutorInheritsEnvironmentAndDirectory(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-22")
+	t.Attr("requirement", "EXECUTOR-19")
 	t.Setenv("EXECUTOR_TEST", "inherited")
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -91,7 +91,7 @@ func TestExecutorInheritsEnvironmentAndDirectory(t *testing.T) {
 }
 
 func TestExecutorThatCannotStart(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-20")
+	t.Attr("requirement", "EXECUTOR-17")
 	req := request()
 	req.Selector.Version = "missing"
 	if o := run(t, newLauncher(t, nil), req); !strings.Contains(o.exit(), "failed to start") || !strings.Contains(o.failed, "no such file") {
@@ -104,7 +104,7 @@ func TestExecutorThatCannotStart(t *testing.T) {
 }
 
 func TestHostDescriptorIsRefused(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-5")
+	t.Attr("requirement", "EXECUTOR-2")
 	req := request()
 	req.Host = "fd://0"
 	if o := run(t, newLauncher(t, nil), req); !strings.Contains(o.failed, `host "fd://0"`) || !strings.Contains(o.failed, "unix://PATH") {
@@ -114,7 +114,7 @@ func TestHostDescriptorIsRefused(t *testing.T) {
 
 // TestPreparedRunHoldsNothing prepares runs that never start.
 func TestPreparedRunHoldsNothing(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-21")
+	t.Attr("requirement", "EXECUTOR-18")
 	l := newLauncher(t, nil)
 	before := descriptors(t)
 	var all []*runs.Prepared
@@ -137,7 +137,7 @@ func TestPreparedRunHoldsNothing(t *testing.T) {
 // TestFailedSpawnGivesItsDescriptorsBack opens channels for a program that is
 // not there.
 func TestFailedSpawnGivesItsDescriptorsBack(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-21")
+	t.Attr("requirement", "EXECUTOR-18")
 	l, tab := newLauncher(t, nil), newTable(t)
 	run := func() {
 		req := request()
@@ -157,7 +157,7 @@ func TestFailedSpawnGivesItsDescriptorsBack(t *testing.T) {
 }
 
 func TestCalldataMethodBecomesEmpty(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-4")
+	t.Attr("requirement", "EXECUTOR-1")
 	for name, tc := range map[string]struct{ in, want any }{
 		"renamed":  {map[string]any{"method": "f", "args": []any{}}, map[string]any{"": "f", "args": []any{}}},
 		"replaced": {map[string]any{"method": "f", "": "g"}, map[string]any{"": "f"}},
@@ -194,7 +194,7 @@ func TestCalldataMethodBecomesEmpty(t *testing.T) {
 // TestExecutorOutlivesNobody lets a run's deadline end an executor that is
 // deaf, with a member of its group.
 func TestExecutorOutlivesNobody(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-23")
+	t.Attr("requirement", "MGR-14")
 	d, l, tab := newDriver(t), newLauncher(t, nil), newTable(t)
 	id := tab.start(l, request("ignore", d.step("fork", "member"), "hang"))
 	member := d.accept()

@@ -68,7 +68,7 @@ func Parse(text []byte) (*Manifest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: version %q: %w", key.Line, key.Value, err)
 		}
-		// EXECUTOR-12: two directories for one number would leave the choice to chance.
+		// EXECUTOR-9: two directories for one number would leave the choice to chance.
 		if other, twice := seen[e.Version]; twice {
 			return nil, fmt.Errorf("line %d: version %q has the same number as %q: remove one of them", key.Line, key.Value, other)
 		}
@@ -124,7 +124,7 @@ func (m *Manifest) Pattern(pattern string, at time.Time) (Choice, error) {
 	if err != nil {
 		return Choice{}, fmt.Errorf("cannot read the version pattern: %w", err)
 	}
-	// EXECUTOR-10: unanchored, as the founding document's search is.
+	// EXECUTOR-7: unanchored, as the founding document's search is.
 	c, err := m.choose(at, func(e Entry) bool { return re.MatchString(e.Name) })
 	if err != nil {
 		return c, fmt.Errorf("%w pattern %q", err, pattern)
@@ -142,7 +142,7 @@ func (m *Manifest) choose(at time.Time, fits func(Entry) bool) (Choice, error) {
 		if !fits(*e) {
 			continue
 		}
-		// EXECUTOR-8: available from the very moment on that the manifest names.
+		// EXECUTOR-5: available from the very moment on that the manifest names.
 		if !e.AvailableAfter.After(at) {
 			return Choice{Entry: *e}, nil
 		}
@@ -153,7 +153,7 @@ func (m *Manifest) choose(at time.Time, fits func(Entry) bool) (Choice, error) {
 	if early == nil {
 		return Choice{}, ErrNoMatch
 	}
-	// EXECUTOR-9: rather a run with a version from later than none.
+	// EXECUTOR-6: rather a run with a version from later than none.
 	return Choice{Entry: *early, Early: true}, nil
 }
 

@@ -40,7 +40,7 @@ func when(t *testing.T, s string) time.Time {
 }
 
 func TestMajorTakesTheNewestAvailable(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-8")
+	t.Attr("requirement", "EXECUTOR-5")
 	m := parse(t, sample)
 	for _, tc := range []struct {
 		at   string
@@ -60,7 +60,7 @@ func TestMajorTakesTheNewestAvailable(t *testing.T) {
 }
 
 func TestMajorFallsBackToLaterVersions(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-9")
+	t.Attr("requirement", "EXECUTOR-6")
 	m := parse(t, sample)
 	c, err := m.Major(1, when(t, "2025-01-01T00:00:00Z"))
 	if err != nil || c.Name != "1.0.0" || !c.Early {
@@ -75,7 +75,7 @@ func TestMajorFallsBackToLaterVersions(t *testing.T) {
 }
 
 func TestPatternIsSearchedUnanchored(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-10")
+	t.Attr("requirement", "EXECUTOR-7")
 	m := parse(t, sample)
 	at := when(t, "2026-01-01T00:00:00Z")
 	for pattern, want := range map[string]string{
@@ -94,7 +94,7 @@ func TestPatternIsSearchedUnanchored(t *testing.T) {
 }
 
 func TestManifestRefused(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-12")
+	t.Attr("requirement", "EXECUTOR-9")
 	for name, tc := range map[string]struct{ text, want string }{
 		"same number":    {"executor_versions:\n  v1.0.0: {available_after: 2024-01-01T00:00:00Z}\n  1.0.0-b: {available_after: 2024-01-01T00:00:00Z}\n", "line 3: version \"1.0.0-b\" has the same number as \"v1.0.0\""},
 		"no version":     {"executor_versions:\n  latest: {available_after: 2024-01-01T00:00:00Z}\n", "line 2: version \"latest\""},
@@ -115,7 +115,7 @@ func TestManifestRefused(t *testing.T) {
 }
 
 func TestReloadKeepsAGoodManifest(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-13")
+	t.Attr("requirement", "EXECUTOR-10")
 	path := filepath.Join(t.TempDir(), "manifest.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -151,7 +151,7 @@ func TestReloadKeepsAGoodManifest(t *testing.T) {
 // against the facts' own words: the highest that is available, from which no
 // step to the next patch number leads to another available one.
 func TestChoiceHasNoAvailableSuccessor(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-8")
+	t.Attr("requirement", "EXECUTOR-5")
 	base := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		m := &Manifest{}

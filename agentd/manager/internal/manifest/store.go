@@ -22,7 +22,7 @@ func Open(path string) (*Store, error) {
 func (s *Store) Reload() error {
 	m, err := Read(s.path)
 	if err != nil {
-		return err // EXECUTOR-13: a broken file must not take the executors away from a service that has them
+		return err // EXECUTOR-10: a broken file must not take the executors away from a service that has them
 	}
 	s.current.Store(m)
 	return nil
