@@ -75,7 +75,11 @@ func (t *Table) refused(r *run, err error) {
 	step := r.refusalLocked()
 	t.mu.Unlock()
 	for step != "" {
-		_ = t.pass(t.base, step, r.id) // a gate that gives up must not keep the run from its end
+		wait := r.ctx // a stop ends the wait, since another step is due then
+		if step == trace.RunAbort {
+			wait = t.base
+		}
+		_ = t.pass(wait, step, r.id) // a gate that gives up must not keep the run from its end
 		t.mu.Lock()
 		now := r.refusalLocked()
 		if now == step {
@@ -83,7 +87,7 @@ func (t *Table) refused(r *run, err error) {
 			now = ""
 		}
 		t.mu.Unlock()
-		step = now // a stop came in between: another step is due
+		step = now
 	}
 }
 

@@ -48,10 +48,16 @@ type world struct {
 // The table is shut down, and checked to end, at the test's end.
 func newWorld(t testing.TB, c Config, shut ...trace.Action) *world {
 	t.Helper()
-	w := &world{t: t, clock: newStepClock(), gate: newGate(shut...), rec: &recorder{}}
+	w := bareWorld(t, c, shut...)
+	t.Cleanup(w.end)
+	return w
+}
+
+// bareWorld is newWorld for those who end it themselves.
+func bareWorld(t testing.TB, c Config, shut ...trace.Action) *world {
+	w := &world{t: t, clock: newStepClock(), gate: newGate(shut...), rec: newRecorder()}
 	c.Clock, c.Gate, c.Recorder, c.Log = w.clock, w.gate, w.rec, slog.New(slog.DiscardHandler)
 	w.table = New(c)
-	t.Cleanup(w.end)
 	return w
 }
 
@@ -210,6 +216,7 @@ type child struct {
 	version     string
 	finish      func(context.Context) Report
 	close       func() // closes the test's ends
+	abandon     func() // closes all ends
 	more        []execution.Descriptor
 
 	mu      sync.Mutex
@@ -224,6 +231,7 @@ func newChild(t testing.TB) *child {
 	answers, answer := pipe(t)
 	c.answer, c.answers = answer, bufio.NewReader(answers)
 	c.close = func() { c.write.Close(); answers.Close() } // the child's ends are closed by what Prepared says
+	c.abandon = func() { c.close(); c.read.Close(); c.answer.Close() }
 	t.Cleanup(c.close)
 	return c
 }
@@ -306,9 +314,14 @@ func (c *child) obey(t testing.TB, line string) {
 
 // calls says how Prepared was used: the calls of Spawned, then of Close.
 func (c *child) calls() string {
+	spawned, closed := c.used()
+	return fmt.Sprintf("%v %d", spawned, closed)
+}
+
+func (c *child) used() (spawned []bool, closed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("%v %d", c.spawned, c.closed)
+	return slices.Clone(c.spawned), c.closed
 }
 
 var errRefused = errors.New("no version matches")

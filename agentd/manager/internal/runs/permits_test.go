@@ -175,6 +175,33 @@ func TestSetPermits(t *testing.T) {
 	pool(3, 3)
 }
 
+// What was free when the run's turn came may be gone when it takes it.
+func TestGrantIsLookedAtAgain(t *testing.T) {
+	t.Attr("requirement", "MGR-9")
+	w := newWorld(t, Config{Permits: 2})
+	_, a := w.run(nil, order{})
+	w.wait1(t, 1)
+	w.gate.shutOn(trace.RunGrant)
+	id, b := w.run(nil, order{})
+	w.gate.arrived(t, trace.RunGrant, id)
+	if err := w.table.SetPermits(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.table.mu.Lock()
+	r := w.table.runs[id]
+	w.table.mu.Unlock()
+	if granted, err := w.table.tryGrant(r); granted || err != nil {
+		t.Errorf("granted = %v, %v, with no permit free", granted, err)
+	}
+	w.gate.open(trace.RunGrant)
+	a.obey(t, "exit 0")
+	w.wait1(t, id)
+	w.permits(0)
+	b.obey(t, "exit 0")
+	w.wait(id)
+	w.permits(1)
+}
+
 // Only the runs at the head of the queue are prepared, in the order of their
 // acceptance; what leaves the queue makes room.
 func TestWindow(t *testing.T) {

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -55,6 +56,25 @@ func (g *gate) Pass(ctx context.Context, p trace.Point) error {
 		}
 		return context.Cause(ctx)
 	}
+}
+
+// signal is closed when somebody comes or leaves.
+func (g *gate) signal() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.changed
+}
+
+// standing lists who is parked, sorted.
+func (g *gate) standing() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	for s := range g.parked {
+		all = append(all, fmt.Sprint(s.action, " ", s.run))
+	}
+	slices.Sort(all)
+	return all
 }
 
 func (g *gate) changedLocked() {
@@ -219,8 +239,18 @@ func (c *stepClock) advance(d time.Duration) {
 
 // recorder keeps the transitions of a table.
 type recorder struct {
-	mu     sync.Mutex
-	events []trace.Event
+	mu      sync.Mutex
+	events  []trace.Event
+	changed chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+
+// signal is closed at the next transition.
+func (r *recorder) signal() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
 }
 
 func (r *recorder) Record(e trace.Event) {
@@ -228,6 +258,8 @@ func (r *recorder) Record(e trace.Event) {
 	defer r.mu.Unlock()
 	e.Seq = uint64(len(r.events) + 1)
 	r.events = append(r.events, e)
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // of lists the transitions of a run.
