@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,22 @@ func (p *peer) finish() *msp.Finished {
 		p.t.Fatalf("the run ended by %+v", ev)
 	}
 	return ev.Finished
+}
+
+// ends reads events until each of the runs has finished, and no other has.
+func (p *peer) ends(ids ...uint64) {
+	p.t.Helper()
+	for len(ids) > 0 {
+		ev := p.event()
+		if !ev.Terminal() {
+			continue
+		}
+		i := slices.Index(ids, ev.GenvmID())
+		if i < 0 || ev.Finished == nil {
+			p.t.Fatalf("ended: %+v, still to end: %d", ev, ids)
+		}
+		ids = slices.Delete(ids, i, i+1)
+	}
 }
 
 // read reads a whole artifact.

@@ -99,8 +99,18 @@ func (f *Front) setPermits(w http.ResponseWriter, r *http.Request) error {
 }
 
 type moduleRequest struct {
-	Type   string          `json:"module_type"`
-	Config json.RawMessage `json:"config"`
+	Type   string           `json:"module_type"`
+	Config *json.RawMessage `json:"config"` // nil: null
+}
+
+func (m *moduleRequest) module() executor.ModuleType { return executor.ModuleType(m.Type) }
+
+// config is what the module's program gets.
+func (m *moduleRequest) config() []byte {
+	if m.Config == nil {
+		return []byte("null")
+	}
+	return *m.Config
 }
 
 // module reads a request about a module.
@@ -109,13 +119,10 @@ func module(w http.ResponseWriter, r *http.Request) (m moduleRequest, err error)
 		return m, err
 	}
 	// ADMIN-17: published descriptions write the types small.
-	switch m.Type = strings.ToLower(m.Type); executor.ModuleType(m.Type) {
+	switch m.Type = strings.ToLower(m.Type); m.module() {
 	case executor.LLM, executor.Web:
 	default:
 		return m, bad("module_type must be Llm or Web")
-	}
-	if m.Config == nil {
-		m.Config = json.RawMessage("null")
 	}
 	return m, nil
 }
@@ -129,7 +136,7 @@ func (f *Front) startModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Modules.Start(r.Context(), executor.ModuleType(m.Type), m.Config); err != nil {
+	if err := f.Modules.Start(r.Context(), m.module(), m.config()); err != nil {
 		return err // ADMIN-16: also when no program is configured
 	}
 	return answer(w, http.StatusOK, outcome{"module_started"})
@@ -140,10 +147,10 @@ func (f *Front) restartModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Modules.Stop(r.Context(), executor.ModuleType(m.Type)); err != nil {
+	if _, err := f.Modules.Stop(r.Context(), m.module()); err != nil {
 		return err
 	}
-	if err := f.Modules.Start(r.Context(), executor.ModuleType(m.Type), m.Config); err != nil {
+	if err := f.Modules.Start(r.Context(), m.module(), m.config()); err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, outcome{"module_restarted"})
@@ -154,7 +161,7 @@ func (f *Front) stopModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ran, err := f.Modules.Stop(r.Context(), executor.ModuleType(m.Type))
+	ran, err := f.Modules.Stop(r.Context(), m.module())
 	switch {
 	case err != nil:
 		return err
