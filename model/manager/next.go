@@ -30,7 +30,21 @@ func (c *Config) next(s State, out []step) []step {
 	if c.Settled {
 		out = c.settleAll(out, first)
 	}
+	if c.Eager {
+		for i := range out[first:] {
+			c.readAll(&out[first+i].State)
+		}
+	}
 	return out
+}
+
+// readAll has every client read what it was sent.
+func (c *Config) readAll(s *State) {
+	for n := range c.Conns {
+		for s.Conns[n].Len > 0 {
+			c.deliver(s, n)
+		}
+	}
 }
 
 // with is one step: the action, and s after the change.
@@ -162,13 +176,6 @@ func (c *Config) settle(a step, out []step) []step {
 		}
 		return out
 	}
-	if c.Eager {
-		for n := range c.Conns {
-			for a.State.Conns[n].Len > 0 {
-				c.deliver(&a.State, n)
-			}
-		}
-	}
 	return append(out, a)
 }
 
@@ -176,7 +183,7 @@ func (c *Config) settle(a step, out []step) []step {
 func (c *Config) time(s State, run uint8, out []step) []step {
 	r := &s.Runs[run]
 	switch {
-	case r.Phase >= Queued && r.Phase <= Stopping:
+	case r.Phase >= Queued && r.Phase <= Running && r.Cause == NoCause: // a later one finds its run stopped and does nothing
 		out = append(out, c.with(s, model.Act(ActDeadline, run), func(s *State) { c.stop(s, run, ByDeadline) }))
 	case r.over() && !s.Closing():
 		out = append(out, c.with(s, model.Act(ActExpire, run), func(s *State) {

@@ -131,7 +131,7 @@ func (c *Config) endings() []property {
 			func(from State, a model.Action, to State) bool {
 				for n := range from.Conns[:c.Conns] {
 					k, v := &to.Conns[n], &from.Conns[n].View[a.Arg[0]]
-					if v.Sub == Subscribed && !k.holds(StartedEvent, a.Arg[0]) {
+					if v.Sub == Subscribed && !c.replied(k, StartedEvent, a.Arg[0]) {
 						return false
 					}
 				}

@@ -96,10 +96,10 @@ func (c *Config) connectionRules() []property {
 	}
 }
 
-// replied reports whether the connection was sent that reply: it holds it, or has
-// read it at once.
+// replied reports whether the connection was sent that message: it holds it, or
+// has read it at once.
 func (c *Config) replied(k *Conn, kind ItemKind, run uint8) bool {
-	return k.holds(kind, run) || c.Eager && k.View[run].Level > Unaware
+	return k.holds(kind, run) || c.Eager && k.View[run].Level >= item(kind, run, 0).level()
 }
 
 func sameRuns(from State, _ model.Action, to State) bool {
