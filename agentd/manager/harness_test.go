@@ -171,6 +171,16 @@ func (p *peer) event() *msp.Event {
 	return ev
 }
 
+// decodeEvent decodes the payload of an event.
+func decodeEvent(t *testing.T, payload []byte) *msp.Event {
+	t.Helper()
+	ev := new(msp.Event)
+	if err := calldata.Unmarshal(payload, ev); err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
 // command is a run request whose executor runs a shell command.
 func command(shell string) *msp.RunRequest {
 	r := msp.NewRunRequest()

@@ -3,7 +3,6 @@ package httpfront
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -252,8 +251,8 @@ func (f *Front) checkLLM(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var list []json.RawMessage
-	if err := strictjson.Unmarshal(results, &list); err != nil {
-		return fmt.Errorf("the LLM module did not answer with a list: %s", strictjson.Describe(err))
+	if strictjson.Unmarshal(results, &list) != nil {
+		return errors.New("the LLM module did not answer with a list")
 	}
 	return answer(w, http.StatusOK, list)
 }

@@ -57,27 +57,26 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// readBody reads the body, which must end within BodyTimeout and within max
-// bytes.
+// readBody reads the body, which must have at most max bytes and end within the
+// deadline that ServeHTTP set.
 func readBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error) {
 	if r.ContentLength > max {
 		// ADMIN-8: by the declared length, before a byte is read.
 		return nil, tooLong(max)
 	}
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, max))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
 		return nil, tooLong(max)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
 		return nil, &failure{http.StatusRequestTimeout, errors.New("the body did not arrive in time")} // ADMIN-9
 	case err != nil:
 		return nil, bad("the body cannot be read: send as many bytes as the header says")
 	}
-	control.SetReadDeadline(time.Time{})
+	w.Header().Del("Connection")
+	// The rest of the request may take its time: a wait for a run, for one.
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 

@@ -27,8 +27,8 @@ const (
 	MaxJSONBytes = 1 << 20
 	// HeaderTimeout bounds the wait for a whole header section; after: closed.
 	HeaderTimeout = 10 * time.Second
-	// BodyTimeout bounds the wait for a whole body; after: 408.
-	BodyTimeout = time.Minute
+	// DefaultBodyTimeout bounds the wait for a whole body; after: 408.
+	DefaultBodyTimeout = time.Minute
 	// MaxWait bounds the parameter wait of the deprecated flow.
 	MaxWait = 2 * time.Minute
 )
@@ -79,6 +79,9 @@ type Config struct {
 	// null.
 	VMErrors map[string]string
 
+	// BodyTimeout bounds the wait for a whole body, by the system's clock; default
+	// DefaultBodyTimeout.
+	BodyTimeout time.Duration
 	// MaxMessageBytes bounds the body of a run request and a contract's code;
 	// default msp.MaxMessageBytes. Above: 413.
 	MaxMessageBytes int64
@@ -97,6 +100,7 @@ type Front struct {
 // New returns a Front. Release it with Close.
 func New(c Config) *Front {
 	c.MaxMessageBytes = cmp.Or(c.MaxMessageBytes, msp.MaxMessageBytes)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
 	f := &Front{Config: c, mux: chi.NewMux()}
 	f.base, f.end = context.WithCancel(context.Background())
 	notFound := func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "Not Found") }
@@ -134,6 +138,14 @@ func (f *Front) Close() { f.end() }
 
 // ServeHTTP serves one request.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		control := http.NewResponseController(w)
+		// Without full duplex net/http reads a body to its end before it answers; with
+		// it, behind the answer. ADMIN-9: in both cases no longer than this.
+		control.EnableFullDuplex()
+		control.SetReadDeadline(time.Now().Add(f.BodyTimeout))
+		w.Header().Set("Connection", "close") // unless the body is read
+	}
 	if reason := origin.Refusal(r); reason != "" {
 		refuse(w, http.StatusForbidden, reason) // ADMIN-3
 		return
