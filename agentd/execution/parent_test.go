@@ -62,7 +62,7 @@ func TestDieWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait() // it was killed, and says so
-	if n, err := pollRead(fd, time.Minute); n != 1 || err != nil {
+	if n, err := pollRead(fd, 10*time.Second); n != 1 || err != nil {
 		t.Errorf("the child outlived its daemon: %v", err)
 	}
 }
@@ -159,11 +159,16 @@ func TestCutPipes(t *testing.T) {
 	if res := finished(t, e); !res.WritersMayBeAlive {
 		t.Error("the pipes ended by themselves")
 	}
-	for open := 1; open > 0; runtime.Gosched() {
+	for open, end := 1, time.Now().Add(10*time.Second); open > 0 && time.Now().Before(end); runtime.Gosched() {
 		e.mu.Lock()
 		open = e.open
 		e.mu.Unlock()
 	}
+	e.mu.Lock()
+	if e.open > 0 {
+		t.Errorf("%d pipes are open", e.open)
+	}
+	e.mu.Unlock()
 	if g := e.Group(); len(g.Pids) == 0 {
 		t.Error("the survivor has ended: nothing was shown")
 	}

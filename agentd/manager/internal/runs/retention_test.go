@@ -27,6 +27,9 @@ func TestRetention(t *testing.T) {
 		if err := w.attach(newConn(), id); err != nil {
 			t.Errorf("Attach before the expiry = %v", err)
 		}
+		if _, err := w.read(id, Stdout); refuse == nil && err != nil {
+			t.Errorf("Artifact before the expiry = %v", err)
+		}
 		w.clock.advance(time.Nanosecond)
 		if err := w.attach(newConn(), id); err != ErrUnknown {
 			t.Errorf("Attach after the expiry = %v", err)

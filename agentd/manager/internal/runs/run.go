@@ -170,9 +170,9 @@ type run struct {
 	ended     time.Time
 	version   string
 	artifacts [3][]byte // immutable once the phase is terminal
-	// seats holds the connections that heard of the run: false while
-	// subscribed, true once the terminal event reached it, in whatever form.
-	seats    map[Subscriber]bool
+	// seats holds the connections that hear of the run. Once the phase is
+	// terminal each of them has been told, by the event or by a snapshot.
+	seats    map[Subscriber]struct{}
 	released bool
 	changed  chan struct{} // closed at the next change; nil: nobody waits
 	deadline trace.Timer

@@ -35,7 +35,9 @@ func TestShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.gate.open(trace.RunFinish)
-	if err := w.table.Shutdown(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := w.table.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown = %v", err)
 	}
 	conns[0].hears(t, "id 1", "started 1", "finished 1 exited 3")

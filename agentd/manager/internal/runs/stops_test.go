@@ -223,10 +223,16 @@ func TestStopInTheQueue(t *testing.T) {
 	id, ch := w.run(c, order{})
 	first.obey(t, "exit 0")
 	w.gate.arrived(t, trace.RunGrant, id) // the permit is there, and not taken yet
+	w.table.mu.Lock()
+	r := w.table.runs[id]
+	w.table.mu.Unlock()
 	if err := w.cancel(id); err != nil {
 		t.Fatal(err)
 	}
 	c.hears(t, "id 2", "finished 2 cancelled")
+	if granted, err := w.table.tryGrant(r); granted || err != errStopped {
+		t.Errorf("granted = %v, %v, although it ended", granted, err)
+	}
 	w.gate.open(trace.RunGrant)
 	w.wait(1)
 	w.end()

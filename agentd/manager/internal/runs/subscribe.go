@@ -24,7 +24,7 @@ func (t *Table) Attach(ctx context.Context, id ID, sub Subscriber, reply func(Ev
 	reply(r.latest)
 	// MGR-17: under one hold of the lock, so that no event falls between the
 	// snapshot and the subscription, and none is in both.
-	t.seatLocked(r, sub, r.phase.terminal())
+	t.seatLocked(r, sub)
 	return nil
 }
 
@@ -40,19 +40,18 @@ func (t *Table) repeatLocked(r *run, sub Subscriber, known bool) {
 	if _, seated := r.seats[sub]; seated {
 		return
 	}
-	t.seatLocked(r, sub, r.phase.terminal())
+	t.seatLocked(r, sub)
 	if known && r.latest.Kind != EventQueued {
 		sub.Deliver(r.latest)
 	}
 }
 
-// seatLocked enters sub at a run. A seat that had the terminal event keeps
-// that.
-func (t *Table) seatLocked(r *run, sub Subscriber, had bool) {
+// seatLocked enters sub at a run.
+func (t *Table) seatLocked(r *run, sub Subscriber) {
 	if sub == nil {
 		return
 	}
-	r.seats[sub] = r.seats[sub] || had
+	r.seats[sub] = struct{}{}
 	if t.conns[sub] == nil {
 		t.conns[sub] = map[*run]struct{}{}
 	}
@@ -64,13 +63,9 @@ func (t *Table) seatLocked(r *run, sub Subscriber, had bool) {
 func (t *Table) publishLocked(r *run, ev Event) {
 	ev.ID, ev.Token = r.id, r.token
 	r.latest = ev
-	for sub, had := range r.seats {
-		if had {
-			continue // MGR-6: exactly one ending for a connection
-		}
-		if ev.Kind.Terminal() {
-			r.seats[sub] = true
-		}
+	// MGR-6: a terminal event is published once, by endLocked, and the seats
+	// stay, so that no repeat brings a second one.
+	for sub := range r.seats {
 		sub.Deliver(ev)
 	}
 	r.changeLocked()

@@ -152,7 +152,7 @@ func (t *Table) acceptLocked(s Spec) *run {
 	span := max(min(s.Deadline, t.cfg.MaxDeadline), 0)
 	r := &run{
 		id: t.last, token: s.Token, cost: max(s.Permits, 1), accepted: now, due: now.Add(span),
-		prepare: s.Prepare, turn: make(chan struct{}, 1), seats: map[Subscriber]bool{},
+		prepare: s.Prepare, turn: make(chan struct{}, 1), seats: map[Subscriber]struct{}{},
 		latest: Event{Kind: EventQueued, ID: t.last, Token: s.Token},
 	}
 	r.ctx, r.cancel = context.WithCancel(t.base)

@@ -19,7 +19,11 @@ func TestRunAnswersAtOnce(t *testing.T) {
 	c, began, end := newConn(), make(chan struct{}), make(chan struct{})
 	err := w.table.Run(context.Background(), Spec{Deadline: time.Hour, Prepare: func(context.Context, ID) (*Prepared, error) {
 		close(began)
-		<-end
+		select {
+		case <-end:
+		case <-time.After(patience):
+			t.Error("the test did not go on")
+		}
 		return nil, errRefused
 	}}, c, func(id ID) { c.add(fmt.Sprint("id ", id)) })
 	if err != nil {
