@@ -193,8 +193,8 @@ func (f *Follower) ID() RunID { return f.id }
 // terminal one never is.
 //
 // Errors: a [*RestartedError] when the manager has restarted, ErrUnknownID when
-// the run was acked or has expired meanwhile, ErrLost when no connection could
-// be made.
+// the run was acked or has expired meanwhile, and one of KindRetryable when no
+// connection could be made.
 func (f *Follower) Next(ctx context.Context) (*msp.Event, error) {
 	var event *msp.Event
 	f.mu.Lock()
@@ -210,9 +210,11 @@ func (f *Follower) Next(ctx context.Context) (*msp.Event, error) {
 		for {
 			if run.c != c && run.c.Err() != nil {
 				// MCLIENT-9: Attach refuses another boot, where the number is another run.
-				if run, err = c.Attach(ctx, f.id); err != nil {
+				joined, err := c.Attach(ctx, f.id)
+				if err != nil {
 					return err
 				}
+				run = joined
 			}
 			if event, err = run.Next(ctx); err != nil {
 				return err
