@@ -248,6 +248,9 @@ func (s *stepped) tell(step string) { fmt.Fprintln(s.conn, step) }
 // awaitEnd waits for the process's end of the control socket.
 func (s *stepped) awaitEnd() {
 	s.t.Helper()
+	if err := s.conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
 	if _, err := io.Copy(io.Discard, s.lines); err != nil && !strings.Contains(err.Error(), "reset") {
 		s.t.Fatal(err)
 	}

@@ -9,11 +9,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
+	"microvms/agentd/manager/internal/runs"
 )
 
 // The vectors of manager facts, section 8.
@@ -54,6 +59,9 @@ func serve(t *testing.T, h *hostOne) *peer {
 	conn, err := net.FileConn(f)
 	f.Close()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	go h.serve()
@@ -266,12 +274,55 @@ func TestResultOfARun(t *testing.T) {
 	}
 }
 
-// TestResultSentWithTheLastBreath leaves a result in the socket and exits
-// without awaiting the answer.
-func TestResultSentWithTheLastBreath(t *testing.T) {
-	t.Attr("requirement", "EXECUTOR-29")
-	o := run(t, newLauncher(t, nil), request("raw=060200000001"+"02", "exit=0"))
-	if !bytes.Equal(o.Report.Consumed, []byte{1, 2}) {
-		t.Errorf("consumed %x, want 0102", o.Report.Consumed)
+// spawnedWithout serves the channels of a process that is not there. Its log
+// has ended; its end of the host socket is the caller's to close.
+func spawnedWithout(t *testing.T, p *process) int {
+	t.Helper()
+	log, err := p.log.open()
+	if err != nil {
+		t.Fatal(err)
 	}
+	host, err := p.host.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.spawned(true)
+	closeFD(t, log)
+	return host
+}
+
+// TestResultAfterTheExit sends a result when the end of the process is known.
+func TestResultAfterTheExit(t *testing.T) {
+	t.Attr("requirement", "EXECUTOR-29")
+	p := parentOf(t, newLauncher(t, nil), request())
+	fd := spawnedWithout(t, p)
+	<-p.log.done
+	report := make(chan runs.Report, 1)
+	go func() { report <- p.finish(t.Context()) }()
+	<-p.host.ctx.Done()
+	for range 1000 {
+		runtime.Gosched()
+	}
+	if _, err := unix.Write(fd, []byte{byte(msp.HostConsumeResult), 2, 0, 0, 0, 1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	closeFD(t, fd)
+	if r := <-report; !bytes.Equal(r.Consumed, []byte{1, 2}) {
+		t.Errorf("consumed %x, want 0102", r.Consumed)
+	}
+}
+
+// TestHeldHostSocketDelaysTheEndByTheLingerOnly holds the host socket open for ever.
+func TestHeldHostSocketDelaysTheEndByTheLingerOnly(t *testing.T) {
+	t.Attr("requirement", "EXECUTOR-29")
+	p := parentOf(t, newLauncher(t, nil), request())
+	fd := spawnedWithout(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r := p.finish(ctx); r.Consumed != nil {
+		t.Errorf("consumed %x, and nothing was sent", r.Consumed)
+	}
+	p.close()
+	<-p.host.done
+	closeFD(t, fd)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +225,15 @@ func TestLateLogLinesCount(t *testing.T) {
 	all["leader"].do(`log={"by":"leader"}`)
 	all["leader"].tell("exit 3")
 	all["leader"].awaitEnd()
+	for { // the exit was observed once the permits are back
+		if total, free := tab.Permits(); free == total {
+			break
+		}
+		runtime.Gosched()
+	}
+	for range 100 {
+		all["far"].do("env=NOTHING")
+	}
 	for _, name := range []string{"far", "member"} {
 		all[name].do(`log={"by":"` + name + `"}`)
 		all[name].tell("exit 0")

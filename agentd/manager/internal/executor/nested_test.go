@@ -2,9 +2,14 @@ package executor
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
@@ -235,4 +240,48 @@ func TestNestedRunEndsWithItsCaller(t *testing.T) {
 	if o := tab.end(id); o.exit() != "cancelled by signal" {
 		t.Errorf("the caller: %s", o.exit())
 	}
+}
+
+// TestNestedRunEndsWhenItsCallerHangsUp closes a caller's connection while the
+// caller's run has not ended.
+func TestNestedRunEndsWhenItsCallerHangsUp(t *testing.T) {
+	t.Attr("requirement", "EXECUTOR-40")
+	ended := make(chan struct{})
+	h := &hostOne{nested: func(ctx context.Context, _ []byte) []byte {
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+		case <-time.After(30 * time.Second):
+			t.Error("the nested run was not told of its caller's end")
+		}
+		return nil
+	}}
+	p := serve(t, h)
+	p.send(msp.HostRunNested, []byte("an envelope"))
+	p.write([]byte{byte(msp.HostConsumeResult)}) // bytes that are not read yet hide no end
+	p.conn.Close()
+	<-ended
+}
+
+// TestNestedRunEndsWithItsRun ends a run whose end of the connection somebody
+// else still holds.
+func TestNestedRunEndsWithItsRun(t *testing.T) {
+	t.Attr("requirement", "EXECUTOR-40")
+	d, l := newDriver(t), newLauncher(t, nil)
+	nested := hangingExecutor(t, d)
+	p := parentOf(t, l, request())
+	fd := spawnedWithout(t, p)
+	env := encode(t, envelope(func(e *msp.NestedRequest) { e.Routing = mustEncode(msp.Selector{IsVersion: true, Version: nested}) }))
+	message := append(binary.LittleEndian.AppendUint32([]byte{byte(msp.HostRunNested)}, uint32(len(env))), env...)
+	if _, err := unix.Write(fd, message); err != nil {
+		t.Fatal(err)
+	}
+	child := d.accept()
+	ctx, cancel := context.WithCancel(t.Context())
+	finished := make(chan struct{})
+	go func() { defer close(finished); p.finish(ctx) }()
+	child.awaitEnd()
+	cancel()
+	<-finished
+	closeFD(t, fd)
 }

@@ -66,7 +66,7 @@ func (m *Modules) launch(ctx context.Context, x *module, argv []string, config [
 	case <-p.ready:
 		return p, nil
 	case <-p.ended:
-		return nil, errModuleEnded // EXECUTOR-45
+		return nil, errModuleEnded // EXECUTOR-44: the operator learns it now, and not the first run
 	case <-late:
 		err = errModuleSilent
 	case <-ctx.Done():

@@ -138,6 +138,7 @@ func TestPreparedRunHoldsNothing(t *testing.T) {
 // not there.
 func TestFailedSpawnGivesItsDescriptorsBack(t *testing.T) {
 	t.Attr("requirement", "EXECUTOR-18")
+	withoutCollector(t)
 	l, tab := newLauncher(t, nil), newTable(t)
 	run := func() {
 		req := request()
