@@ -188,6 +188,34 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestPermitsOfABusyManager shows the size of the pool while permits are held,
+// and shrinks it without a wait.
+func TestPermitsOfABusyManager(t *testing.T) {
+	t.Attr("requirement", "ADMIN-12")
+	t.Attr("requirement", "ADMIN-15")
+	s := start(t, func(c *manager.Config) { c.Permits = 16 })
+	p := s.dial()
+	shell, release := fifo(t)
+	p.run(command(shell))
+	p.event()
+	if status, body := s.call("GET", "/permits", nil); status != 200 || body != `{"permits":16}` {
+		t.Errorf("%d %s", status, body)
+	}
+	for range 3 {
+		p.run(command("sleep 1000"))
+		p.event()
+	}
+	if status, body := s.call("POST", "/permits", []byte(`{"permits":8}`)); status != 200 || body != `{"result":"permits_set","permits":8}` {
+		t.Errorf("while 16 are held: %d %s", status, body)
+	}
+	release()
+	p.ends(1)
+	for id := uint64(2); id <= 4; id++ {
+		p.ask(&msp.Request{Cancel: &msp.Target{GenvmID: id}}, &msp.Empty{})
+		p.ends(id)
+	}
+}
+
 // TestManifestReload reads a manifest again after it changed, and keeps the one
 // in force when the change is a mistake.
 func TestManifestReload(t *testing.T) {

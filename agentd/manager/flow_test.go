@@ -1,18 +1,21 @@
 package manager_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
 	"microvms/agentd/manager"
+	"microvms/agentd/trace"
 )
 
 // encoded is the bare body of a run request, as the deprecated flow takes it.
@@ -204,6 +207,49 @@ func TestFlowCancels(t *testing.T) {
 	}
 	if status, body := s.call("GET", "/genvm/1", nil); status != 200 || !strings.Contains(body, `"status":{"finished_at":`) {
 		t.Errorf("the status: %d %s", status, body)
+	}
+}
+
+// held is a gate that lets no process's ending through until it is opened.
+type held struct{ parked, open chan struct{} }
+
+// Pass parks the terminal event of a run that had a process.
+func (h held) Pass(ctx context.Context, p trace.Point) error {
+	if p.Action != trace.RunFinish {
+		return nil
+	}
+	close(h.parked)
+	select {
+	case <-h.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestFlowCancelWaits holds the ending of a cancelled run: the answer to DELETE
+// may not come before.
+func TestFlowCancelWaits(t *testing.T) {
+	t.Attr("requirement", "ADMIN-30")
+	gate := held{make(chan struct{}), make(chan struct{})}
+	s := start(t, func(c *manager.Config) { c.Gate = gate })
+	if status, body := s.call("POST", "/genvm/run", encoded(t, command("sleep 1000"))); status != 200 {
+		t.Fatalf("run: %d %s", status, body)
+	}
+	var opened atomic.Bool
+	answered := make(chan bool, 1)
+	go func() {
+		s.call("DELETE", "/genvm/1", nil)
+		answered <- opened.Load()
+	}()
+	<-gate.parked
+	for range 50 {
+		s.call("GET", "/permits", nil) // an answer that does not wait has time to come
+	}
+	opened.Store(true)
+	close(gate.open)
+	if !<-answered {
+		t.Error("the answer came before the ending")
 	}
 }
 

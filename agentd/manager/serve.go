@@ -125,9 +125,12 @@ func (m *Manager) shutdown(ctx context.Context) error {
 	// SOCKET-24: the terminal events are queued; now they leave.
 	errs = append(errs, m.within(ctx, m.sockets.Shutdown))
 	m.front.Close()
-	if err := m.within(ctx, m.http.Shutdown); err != nil {
-		errs = append(errs, err, m.http.Close())
+	err := m.within(ctx, m.http.Shutdown)
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // whether the server still held a listener that is closed already is a race with Serve
 	}
+	errs = append(errs, err)
+	m.http.Close() // requests that did not end within the bound
 	errs = append(errs, m.release(ctx))
 	return errors.Join(errs...)
 }

@@ -229,3 +229,37 @@ func TestPagesAreRefused(t *testing.T) {
 		t.Errorf("a person: %d", status)
 	}
 }
+
+// spanClock notes how long it is asked to wait, and does not wait.
+type spanClock struct {
+	trace.System
+	spans []time.Duration
+}
+
+func (c *spanClock) AfterFunc(d time.Duration, f func()) trace.Timer {
+	c.spans = append(c.spans, d)
+	return c.System.AfterFunc(0, f)
+}
+
+// endless is a table whose runs go on.
+type endless struct{ Table }
+
+func (endless) Wait(ctx context.Context, _ runs.ID, _ func(runs.Event) bool) (runs.Event, error) {
+	<-ctx.Done()
+	return runs.Event{}, ctx.Err()
+}
+
+// TestWaitIsCapped asks with a short and with a very long wait.
+func TestWaitIsCapped(t *testing.T) {
+	t.Attr("requirement", "ADMIN-28")
+	clock := &spanClock{}
+	addr, _ := serve(t, func(c *Config) { c.Clock, c.Table = clock, endless{} })
+	for _, wait := range []string{"5s", "120s", "121s", "10h", "18446744073709551615ms"} {
+		if status, body := ask(t, addr, "GET", "/genvm/1?wait="+wait, ""); status != 200 || body != `{"genvm_id":1,"status":null}` {
+			t.Errorf("%s: %d %s", wait, status, body)
+		}
+	}
+	if got := fmt.Sprint(clock.spans); got != "[5s 2m0s 2m0s 2m0s 2m0s]" {
+		t.Errorf("waited %s", got)
+	}
+}

@@ -118,8 +118,8 @@ func TestSlowReaderIsThrottled(t *testing.T) {
 }
 
 // TestControlOvertakesPages fills the artifact queue of a client that does not
-// read, and then delivers events from another goroutine, as the table does: none
-// of the pages that wait may come between them.
+// read, and then delivers events from another goroutine, as the table does: the
+// pages that had left the queue come first, and no other ahead of the events.
 func TestControlOvertakesPages(t *testing.T) {
 	t.Attr("requirement", "SOCKET-14")
 	t.Attr("requirement", "SOCKET-17")
@@ -127,19 +127,18 @@ func TestControlOvertakesPages(t *testing.T) {
 	ws := s.dial()
 	c, wait := s.fill(ws, d)
 	const events = 1000
-	for id := range runs.ID(events) {
-		c.Deliver(runs.Event{Kind: runs.EventStarted, ID: id + 1}) // the reader waits for room; this must not
+	c.queue.mu.Lock() // so that the count and the first event are of one moment
+	left := len(d.take()) - len(c.queue.artifact)
+	c.queue.control = append(c.queue.control, item{event: &runs.Event{Kind: runs.EventStarted, ID: 1}})
+	c.queue.mu.Unlock()
+	for id := range runs.ID(events - 1) {
+		c.Deliver(runs.Event{Kind: runs.EventStarted, ID: id + 2}) // the reader waits for room; this must not
 	}
-	if _, n := c.queue.lengths(); n < artifactBound-1 {
-		t.Fatalf("only %d pages wait", n)
-	}
-	between := 0
+	pages := 0
 	for n := uint64(0); n < events; {
 		b := s.read(ws)
 		if h, _, _ := msp.ParseHeader(b); h.Method != msp.MethodEvent {
-			if n > 0 {
-				between++
-			}
+			pages++
 			continue
 		}
 		var ev msp.Event
@@ -148,11 +147,33 @@ func TestControlOvertakesPages(t *testing.T) {
 			t.Fatalf("event %d is of run %d", n, ev.GenvmID())
 		}
 	}
-	if between != 0 {
-		t.Errorf("%d pages came between events that waited", between)
+	if pages > left {
+		t.Errorf("%d pages came ahead of events, and %d had left the queue", pages, left)
 	}
 	ws.CloseNow()
 	wait()
+}
+
+// TestArtifactErrorsOvertakePages fails a request for a page behind seven that
+// wait: its error comes ahead of them.
+func TestArtifactErrorsOvertakePages(t *testing.T) {
+	t.Attr("requirement", "SOCKET-25")
+	q := newQueue()
+	d := &tableDouble{page: "x"}
+	s := &Server{config: Config{Table: d}, base: t.Context()}
+	c := &conn{server: s, queue: q}
+	for id := range uint64(artifactBound - 1) {
+		c.judge(false, []byte(request(vArtifact, id+1)))
+	}
+	d.err = runs.ErrUnknown
+	c.judge(false, []byte(request(vArtifact, 8)))
+	var e msp.Error
+	if h := decode(t, []byte(take(q)), &e); h.Request != 8 || e.Code != msp.CodeUnknownID {
+		t.Errorf("the first message answers %d with %v", h.Request, &e)
+	}
+	if _, n := q.lengths(); n != artifactBound-1 {
+		t.Errorf("%d pages wait", n)
+	}
 }
 
 // TestSlowReaderCostsNobodyElse stops one client's reading with everything
@@ -173,39 +194,56 @@ func TestSlowReaderCostsNobodyElse(t *testing.T) {
 	wait()
 }
 
-// TestLeaveBehindAPage sends a close frame while the writer is at a page that
-// the client does not read: the subscriptions are dropped although the page
-// still waits, and the connection ends although nobody reads.
-func TestLeaveBehindAPage(t *testing.T) {
-	t.Attr("requirement", "SOCKET-27")
-	t.Attr("requirement", "SOCKET-21")
+// leaving has the writer stand in a page that the client does not read, with
+// another page behind it, and then sends a close frame.
+func leaving(t *testing.T, wait time.Duration) (*served, *tableDouble, *rest) {
 	s, d := scripted(t, func(c *Config, d *tableDouble) {
 		d.disconnected = make(chan runs.Subscriber, 2)
 		d.page = strings.Repeat("x", 512<<10) // more than the kernel keeps for a unix socket
 	})
-	s.leaveWait = time.Millisecond
+	s.leaveWait = wait
 	c, r := s.rawUnix()
 	r.until(hello7)
-	io.WriteString(c, frame(true, opBinary, unhex(vArtifact)))
-	r.until("total_len") // the end of the first page's message, so of nothing behind it
+	page := frame(true, opBinary, unhex(vArtifact))
+	io.WriteString(c, page)
+	if _, err := r.Peek(1); err != nil { // the page is under way
+		t.Fatal(err)
+	}
+	io.WriteString(c, page+frame(true, opClose, "\x03\xe8"))
+	return s, d, r
+}
+
+// TestLeaveBehindAPage leaves while a page is under way: the subscriptions are
+// dropped before the page is read or given up, and then the client may still
+// read that page, no further one, and the answer to its close frame.
+func TestLeaveBehindAPage(t *testing.T) {
+	t.Attr("requirement", "SOCKET-27")
+	t.Attr("requirement", "SOCKET-21")
+	s, d, r := leaving(t, time.Hour)
 	one := s.all()[0]
-	io.WriteString(c, frame(true, opBinary, unhex(vArtifact))+frame(true, opBinary, unhex(vArtifact))+frame(true, opClose, "\x03\xe8"))
 	if got := <-d.disconnected; got != runs.Subscriber(one) {
 		t.Errorf("disconnected %v", got)
 	}
 	if !one.queue.over() {
 		t.Error("the subscriptions were dropped while events could still be queued")
 	}
-	s.running.Wait() // without a byte read
-	got, _ := io.ReadAll(r)
-	if n := strings.Count(string(got), "total_len"); n != 0 {
-		t.Errorf("%d further whole pages came", n)
+	got, err := io.ReadAll(r)
+	if n := strings.Count(string(got), "total_len"); n != 1 || !strings.HasSuffix(string(got), "\x88\x02\x03\xe8") || err != nil {
+		t.Errorf("%d whole pages came, the end is %x, %v", n, got[max(0, len(got)-4):], err)
 	}
-	select {
-	case again := <-d.disconnected:
-		t.Errorf("disconnected again: %v", again)
-	default:
+	s.running.Wait()
+	if len(d.disconnected) != 0 {
+		t.Error("the table heard of it twice")
 	}
+}
+
+// TestLeaveWithoutReading leaves while a page is under way and reads nothing: the
+// page is given up.
+func TestLeaveWithoutReading(t *testing.T) {
+	t.Attr("requirement", "SOCKET-27")
+	s, d, _ := leaving(t, time.Millisecond)
+	<-d.disconnected
+	s.running.Wait()
 }
 
 // TestMemoryFollowsArrival announces messages of 60 MiB on many connections and

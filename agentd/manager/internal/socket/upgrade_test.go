@@ -52,6 +52,9 @@ func TestUpgradeRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, header := s.ask(t, "GET /ws HTTP/1.1\r\n"+c.head+"\r\n")
+			if status != 101 && header.Get("Content-Type") != "application/json" {
+				t.Errorf("a refusal of type %q", header.Get("Content-Type"))
+			}
 			if status != c.status || (c.has != "" && header.Get(c.has) == "") {
 				t.Errorf("status %d with %v, want %d with %q", status, header, c.status, c.has)
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"microvms/agentd/api/msp"
 	"microvms/agentd/manager/internal/runs"
 )
@@ -182,7 +184,7 @@ func TestErrorRules(t *testing.T) {
 		}
 		d.take()
 	}
-	ws.Write(t.Context(), 1, []byte("text"))
+	ws.Write(t.Context(), websocket.MessageText, []byte(unhex(vCancel))) // which is UTF-8 by chance
 	var e msp.Error
 	if h := decode(t, s.read(ws), &e); h != (msp.Header{}) || e.Code != msp.CodeMalformedFrame {
 		t.Errorf("text: header %+v, %v", h, &e)
