@@ -115,6 +115,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 func (m *Manager) shutdown(ctx context.Context) error {
 	m.mu.Lock()
 	m.stopping = true
+	// ADMIN-33: first nobody comes in, so that what is ended next is all there is.
 	for l := range m.listeners {
 		l.Close()
 	}
@@ -138,6 +139,8 @@ func (m *Manager) shutdown(ctx context.Context) error {
 // within runs one step of the shutdown within its bound. A bound reached is
 // what it is for, and an error only if ctx set it.
 func (m *Manager) within(ctx context.Context, step func(context.Context) error) error {
+	// ADMIN-34: for each step anew, so that runs that take their time leave some for
+	// the delivery of their endings.
 	bounded, cancel := context.WithTimeout(ctx, m.config.ShutdownWait)
 	defer cancel()
 	err := step(bounded)

@@ -43,6 +43,7 @@ type resultAnswer struct {
 // status shows modules, permits and the known runs.
 func (f *Front) status(w http.ResponseWriter, _ *http.Request) error {
 	total, free := f.Table.Permits()
+	// ADMIN-10: free permits beside the size of the pool, so that busy is told from ill.
 	a := statusAnswer{
 		LLM: f.Modules.State(executor.LLM), Web: f.Modules.State(executor.Web),
 		Permits:    permitsAnswer{free, total, f.SyncCost, f.NondetCost},
@@ -86,6 +87,7 @@ func (f *Front) setPermits(w http.ResponseWriter, r *http.Request) error {
 	}
 	// ADMIN-13: a pool in which the dearest run does not fit would hold it for ever.
 	if int(n) >= max(f.SyncCost, f.NondetCost) {
+		// ADMIN-15: the table takes permits out as they come back, and waits for none.
 		if err := f.Table.SetPermits(r.Context(), int(n)); err != nil {
 			return err
 		}
@@ -135,6 +137,7 @@ func (f *Front) startModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// ADMIN-18: the request's configuration goes to the program as it is.
 	if err := f.Modules.Start(r.Context(), m.module(), m.config()); err != nil {
 		return err // ADMIN-16: also when no program is configured
 	}
@@ -164,7 +167,7 @@ func (f *Front) stopModule(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case !ran:
+	case !ran: // ADMIN-19: a second stop is no failure
 		return answer(w, http.StatusOK, outcome{"module_not_running"})
 	}
 	return answer(w, http.StatusOK, outcome{"module_stopped"})

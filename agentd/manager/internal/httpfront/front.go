@@ -57,7 +57,7 @@ type Config struct {
 	Log    *slog.Logger // required
 	Clock  trace.Clock  // required: of the parameter wait
 	Socket http.Handler // of /ws; required
-	Table  Table        // required
+	Table  Table        // required; ADMIN-5: the one that the socket has, for one life of a run
 	// Spec makes the table's specification of a run request; its error refuses
 	// the request. Required.
 	Spec    func(*msp.RunRequest) (runs.Spec, error)

@@ -115,6 +115,8 @@ func (q *queue) next(before func(item) bool, taken func(item)) (what, item) {
 		case q.ended:
 			return nothing, item{}
 		case q.pong != nil:
+			// SOCKET-20: ahead of all that waits, because a probe asks about the
+			// connection and not about its queue.
 			i := item{frame: q.pong}
 			q.pong = nil
 			return aPong, i
