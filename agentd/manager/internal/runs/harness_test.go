@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for an event before it fails.
-const patience = 30 * time.Second
+const patience = 10 * time.Second
 
 func await(t testing.TB, c <-chan struct{}, what string) {
 	t.Helper()
@@ -69,7 +69,7 @@ func bareWorld(t testing.TB, c Config, shut ...trace.Action) *world {
 
 func (w *world) end() {
 	w.gate.openAll()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	if err := w.table.Shutdown(ctx); err != nil {
 		w.t.Errorf("Shutdown = %v", err)

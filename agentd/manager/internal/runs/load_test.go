@@ -34,7 +34,7 @@ func TestLoad(t *testing.T) {
 		wg.Go(func() { l.client(rand.New(rand.NewPCG(1, uint64(i))), each) })
 	}
 	wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := table.Shutdown(ctx); err != nil {
 		t.Fatalf("Shutdown = %v", err)

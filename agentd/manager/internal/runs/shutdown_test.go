@@ -61,17 +61,37 @@ func TestShutdown(t *testing.T) {
 }
 
 // A shutdown that may not wait tells what is known, and says that it did not
-// wait.
+// wait: whether the exit is not observed yet, or the report is not there.
 func TestShutdownGivesUp(t *testing.T) {
 	t.Attr("requirement", "MGR-24")
-	w := newWorld(t, Config{}, trace.RunExit)
-	b := running(w)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := w.table.Shutdown(ctx); err != context.Canceled {
-		t.Errorf("Shutdown = %v", err)
-	}
-	b.conn.hears(t, "id 1", "started 1", "finished 1 shutdown")
+	t.Run("exit", func(t *testing.T) {
+		w := newWorld(t, Config{}, trace.RunExit)
+		b := running(w)
+		if err := w.table.Shutdown(ctx); err != context.Canceled {
+			t.Errorf("Shutdown = %v", err)
+		}
+		b.conn.hears(t, "id 1", "started 1", "finished 1 shutdown")
+	})
+	t.Run("report", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		c, ch := newConn(), newChild(t)
+		asked, let := make(chan struct{}), make(chan struct{})
+		ch.finish = func(context.Context) Report {
+			close(asked)
+			<-let
+			return Report{Log: []byte("too late")}
+		}
+		defer close(let)
+		w.run(c, order{child: ch})
+		ch.obey(t, "exit 0")
+		await(t, asked, "the report")
+		if err := w.table.Shutdown(ctx); err != context.Canceled {
+			t.Errorf("Shutdown = %v", err)
+		}
+		c.hears(t, "id 1", "started 1", "finished 1 exited")
+	})
 }
 
 // All runs are stopped at one moment. While a process is being created that

@@ -155,7 +155,9 @@ func (t *Table) dismantle(ctx context.Context) error {
 	t.mu.Lock()
 	t.closed = true
 	for _, r := range t.runs {
-		r.expiry.Stop()
+		if r.expiry != nil {
+			r.expiry.Stop()
+		}
 	}
 	t.mu.Unlock()
 	t.cancel() // nobody needs to see the end of a group any more; its SIGKILL is sent
