@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -108,6 +109,8 @@ func dial(caller context.Context, at address, s settings) (*Client, error) {
 			return stopped("the manager", caller)
 		case ctx.Err() != nil:
 			err = fmt.Errorf("no hello within %v", s.dialTimeout)
+		default:
+			err = plain(err)
 		}
 		return &client.Error{Kind: client.KindRetryable, Wire: client.WireTransport, Message: "cannot connect to the manager at " + at.String(), Err: err}
 	}
@@ -131,6 +134,14 @@ func dial(caller context.Context, at address, s settings) (*Client, error) {
 		return nil, failed(err)
 	}
 	return newClient(ws, at, hello, s), nil
+}
+
+// plain takes the words of the layers between off a failure to connect.
+func plain(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op
+	}
+	return err
 }
 
 var errDialTimeout = errors.New("the dial timeout passed")

@@ -105,7 +105,7 @@ type RestartedError struct {
 
 // Error names both boots.
 func (e *RestartedError) Error() string {
-	return fmt.Sprintf("the manager restarted: boot %016x ended with its runs, boot %016x answers; start the run again", e.Was, e.Now)
+	return fmt.Sprintf("the manager restarted: boot %016x has ended, and its runs with it; boot %016x answers", e.Was, e.Now)
 }
 
 // Is matches ErrRestarted.

@@ -292,3 +292,8 @@ func (s *Session) ReadArtifact(ctx context.Context, id RunID, field msp.Artifact
 func (s *Session) Open(ctx context.Context, id RunID, field msp.Artifact) *Artifact {
 	return &Artifact{ctx: ctx, from: s, id: id, field: field}
 }
+
+// OpenAt is [Session.Open] from an offset.
+func (s *Session) OpenAt(ctx context.Context, id RunID, field msp.Artifact, offset uint64) *Artifact {
+	return &Artifact{ctx: ctx, from: s, id: id, field: field, offset: offset}
+}

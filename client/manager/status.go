@@ -57,7 +57,7 @@ func ReadStatus(ctx context.Context, address string, opts ...Option) (*Status, e
 		if ctx.Err() != nil {
 			return stopped("the manager's status", ctx)
 		}
-		return &client.Error{Kind: client.KindRetryable, Wire: client.WireTransport, Message: "cannot read the status of the manager at " + at.String(), Err: err}
+		return &client.Error{Kind: client.KindRetryable, Wire: client.WireTransport, Message: "cannot read the status of the manager at " + at.String(), Err: plain(err)}
 	}
 	httpClient, transport := at.httpClient()
 	defer transport.CloseIdleConnections()
