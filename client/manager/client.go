@@ -118,6 +118,7 @@ func (c *Client) ping() {
 		case <-c.alive.Done():
 			return
 		case <-ticker.C:
+			// MCLIENT-22: a machine that vanishes closes no connection.
 			ctx, cancel := context.WithTimeout(c.alive, c.settings.keepAlive)
 			err := c.ws.Ping(ctx)
 			cancel()
@@ -221,6 +222,7 @@ func (c *Client) do(ctx context.Context, request *msp.Request, into any, arrived
 	if err != nil {
 		return &client.Error{Kind: client.KindInvalidArg, Err: err}
 	}
+	// MCLIENT-20: refused here, because the manager's way to refuse is to drop the connection.
 	if int64(len(message)) > c.settings.maxMessage {
 		return invalidArg("the %v request takes %d bytes, and the manager accepts %d", method, len(message), c.settings.maxMessage)
 	}

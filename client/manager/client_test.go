@@ -18,9 +18,18 @@ import (
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
 	"microvms/client"
+	"microvms/client/daemontest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// tests removes the manager's binary once all tests have run.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	defer daemontest.Remove()
+	return m.M.Run()
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 
 // TestHello gives what a manager may say first.
 func TestHello(t *testing.T) {

@@ -101,6 +101,7 @@ func Dial(ctx context.Context, address string, opts ...Option) (*Client, error) 
 }
 
 func dial(caller context.Context, at address, s settings) (*Client, error) {
+	// MCLIENT-21: the hello is part of it: what says nothing is no manager.
 	ctx, cancel := context.WithTimeoutCause(caller, s.dialTimeout, errDialTimeout)
 	defer cancel()
 	failed := func(err error) error {

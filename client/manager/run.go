@@ -114,7 +114,7 @@ func (c *Client) event(payload []byte) error {
 // or whose context ends, may have started a run that nobody can name.
 func (c *Client) Run(ctx context.Context, request *msp.RunRequest) (*Run, error) {
 	var reply msp.RunReply
-	r := &Run{c: c}
+	r := &Run{c: c} // MCLIENT-19: from the first event of the track on
 	err := c.do(ctx, &msp.Request{Run: request}, &reply, func() {
 		// MCLIENT-5: taken up before the next message is read, which may be its first event.
 		r.id, r.track = RunID{c.hello.BootID, reply.GenvmID}, c.trackLocked(reply.GenvmID)

@@ -79,7 +79,7 @@ func ReadStatus(ctx context.Context, address string, opts ...Option) (*Status, e
 		cause := &client.APIError{Method: http.MethodGet, Path: "/status", Status: resp.StatusCode, Detail: string(body[:min(len(body), maxText)])}
 		return nil, &client.Error{Kind: client.KindProtocol, Message: fmt.Sprintf("no manager answers at %v", at), Err: cause}
 	}
-	out := new(Status)
+	out := new(Status) // MCLIENT-23
 	if err := json.Unmarshal(body, out); err != nil || len(body) > maxStatusBytes {
 		return nil, protocolError("cannot read the status of the manager at %v: %d bytes that are not it", at, len(body))
 	}

@@ -41,6 +41,7 @@ func (f *follow) toTheEnd(ctx context.Context, a *app, run *manager.Follower, ki
 		if event, err = run.Next(ctx); err != nil {
 			return nil, err
 		}
+		// MCLIENT-32: on stderr, so that stdout holds the run's own output alone.
 		if !a.quiet {
 			fmt.Fprintf(a.stderr, "%v: %s\n", id, describe(event))
 		}

@@ -94,6 +94,7 @@ func (c *managerRunCommand) request(a *app) (*msp.RunRequest, error) {
 	r := msp.NewRunRequest()
 	r.IsSync, r.DebugMode, r.Host, r.HostData, r.InitialTimeUnits = true, msp.DebugSafe, "unix:///dev/null", "{}", 60
 	r.Calldata, r.Timestamp = []byte{6}, msp.At(a.now())
+	// MCLIENT-38: the file over the defaults, and the flags below over the file.
 	if c.Request != "" {
 		text, err := c.file(a, c.Request)
 		if err != nil {
@@ -111,7 +112,7 @@ func (c *managerRunCommand) request(a *app) (*msp.RunRequest, error) {
 		token := newToken()
 		r.Token = &token
 	}
-	// Encoded once for its checks, so that a bad value is refused before a connection is made.
+	// MCLIENT-39: encoded once for its checks, so that a bad value is refused before a connection is made.
 	if _, err := (&msp.Request{Run: r}).Message(1); err != nil {
 		return nil, &client.Error{Kind: client.KindInvalidArg, Message: "the request cannot be sent", Err: err}
 	}

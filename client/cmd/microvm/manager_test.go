@@ -151,3 +151,28 @@ func TestManagerEnvelopes(t *testing.T) {
 		}
 	}
 }
+
+// TestManagerOutputs prints what a run wrote, to where it wrote it.
+func TestManagerOutputs(t *testing.T) {
+	t.Attr("requirement", "MCLIENT-32")
+	t.Attr("requirement", "MCLIENT-34")
+	m, err := daemontest.StartManager()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Stop()
+	for _, tc := range []struct{ steps, stdout, stderr string }{
+		{"", "", ""},
+		{"stdout=one", "one", ""},
+		{"stderr=two", "", "two"},
+		{"stdout=one stderr=two", "one", "two"},
+		{"stdout-hex=00ff0a", "\x00\xff\n", ""},
+		{"stdout-bytes=300000", strings.Repeat("abcdefghijklmnopqrstuvwxyz", 11539)[:300000], ""},
+	} {
+		var stdout, stderr bytes.Buffer
+		line := append(strings.Fields("manager run --quiet --debug-mode safe-unbounded --version demo --"), strings.Fields(tc.steps)...)
+		if code := managerApp(m, &stdout, &stderr).run(t.Context(), line); code != 0 || stdout.String() != tc.stdout || stderr.String() != tc.stderr {
+			t.Errorf("%q: code %d, stdout %.80q, stderr %.80q", tc.steps, code, stdout.String(), stderr.String())
+		}
+	}
+}

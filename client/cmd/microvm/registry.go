@@ -67,7 +67,7 @@ type entry struct {
 
 // registry has one entry for each command of the tree, in its order.
 //
-// CLI-26: help, completion and scripts are written from it.
+// CLI-26, MCLIENT-31: help, completion and scripts are written from it.
 var registry = []entry{
 	{"exec", "microvm.exec", []string{"execId", "exitCode", "stdout", "stderr", "truncated", "phase"},
 		"microvm exec 'make test 2>&1 | tail'        # one word: a script of /bin/sh\n" +
