@@ -127,7 +127,7 @@ func TestFrameVectors(t *testing.T) {
 // TestErrorRules sends one message of each row of manager facts, section 2.3,
 // and after it a good request on the same connection.
 func TestErrorRules(t *testing.T) {
-	for _, id := range []string{"SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-15", "SOCKET-19"} {
+	for _, id := range []string{"SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-15", "SOCKET-19", "MGR-18"} {
 		t.Attr("requirement", id)
 	}
 	s, d := scripted(t, func(c *Config, d *tableDouble) {
