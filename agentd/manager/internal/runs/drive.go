@@ -146,6 +146,8 @@ func (t *Table) follow(r *run, p *Prepared, e *execution.Exec) {
 	if t.awaitExit(r, e) {
 		t.observeExit(r)
 	}
+	// MGR-24: a shutdown does not linger for what the process left behind.
+	defer context.AfterFunc(t.halt, func() { t.killNow(e) })()
 	report := t.finishReport(p)
 	select { // bounded by the core's linger
 	case <-e.Done():
@@ -166,16 +168,20 @@ func (t *Table) awaitExit(r *run, e *execution.Exec) bool {
 		return true
 	case <-r.ctx.Done():
 	}
-	t.wg.Add(1)
-	go func() {
-		defer t.wg.Done()
-		_, _ = e.Kill(t.base) // MGR-14: it returns only when the group is gone
-	}()
+	go t.killNow(e) // MGR-14: not awaited, since it returns only when the group is gone
 	select {
 	case <-e.Exited():
 		return true
 	case <-t.base.Done():
 		return false
+	}
+}
+
+// killNow kills what there is of a process group.
+func (t *Table) killNow(e *execution.Exec) {
+	if t.begin() {
+		defer t.wg.Done()
+		_, _ = e.Kill(t.base)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestSurvivors(t *testing.T) {
 	survivor := ch.number(t)
 	w.clock.pending(t, execution.DefaultLinger, 2)
 	own.hears(t, "id 1", "started 1")
-	w.permits(1) // the exit was observed
+	w.permits(1) // the exit was observed, since the report was asked for
 	w.clock.advance(execution.DefaultLinger)
 	own.hears(t, "id 1", "started 1", "finished 1 exited 0")
 	gone(t, survivor)

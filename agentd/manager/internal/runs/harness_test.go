@@ -139,6 +139,18 @@ func (w *world) permits(free int) {
 	}
 }
 
+// took waits until the run has taken a transition.
+func (w *world) took(a trace.Action, id ID) {
+	w.t.Helper()
+	for {
+		next := w.rec.signal()
+		if slices.Contains(w.rec.of(id), a) {
+			return
+		}
+		await(w.t, next, string(a))
+	}
+}
+
 // wait waits for the run's terminal event.
 func (w *world) wait(id ID) Event {
 	w.t.Helper()

@@ -94,6 +94,25 @@ func TestShutdownGivesUp(t *testing.T) {
 	})
 }
 
+// A shutdown does not linger for what a process left in its group: the clock
+// stands still, and the run ends all the same.
+func TestShutdownKillsSurvivors(t *testing.T) {
+	t.Attr("requirement", "MGR-24")
+	w := newWorld(t, Config{})
+	c := newConn()
+	_, ch := w.run(c, order{})
+	ch.obey(t, `trap "" TERM HUP; sh -c 'echo $$ >&4; exec sleep 600' & exit 0`)
+	survivor := ch.number(t)
+	w.took(trace.RunExit, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := w.table.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+	c.hears(t, "id 1", "started 1", "finished 1 exited 0")
+	gone(t, survivor)
+}
+
 // All runs are stopped at one moment. While a process is being created that
 // moment has not come, and no run is begun.
 func TestShutdownWaitsForTheSpawn(t *testing.T) {

@@ -98,6 +98,7 @@ func (t *Table) Shutdown(ctx context.Context) error {
 		close(t.idle) // otherwise the last run's end closes it
 	}
 	t.stopAllLocked(ctx)
+	t.stopRuns()
 	t.mu.Unlock()
 	defer close(t.down)
 	select {
@@ -121,6 +122,8 @@ func (t *Table) stopAllLocked(ctx context.Context) {
 		// A process is created in bounded time, whatever ctx says.
 		_ = t.awaitSpawnLocked(context.WithoutCancel(ctx), t.sortedLocked()[i])
 	}
+	t.noteLocked(ctx, trace.RunStop, 0, // also where there is no run
+		trace.Attr{Key: "cause", Value: CauseShutdown.String()}, trace.Attr{Key: "effective", Value: true})
 	for _, r := range t.sortedLocked() {
 		if !r.phase.terminal() {
 			t.stopLocked(ctx, r, CauseShutdown)

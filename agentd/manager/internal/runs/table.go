@@ -56,8 +56,11 @@ type Table struct {
 	// base ends when Shutdown gives up or is done.
 	base   context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // goroutines of the table
-	down   chan struct{}  // closed when Shutdown is done
+	// halt ends when Shutdown has stopped the runs.
+	halt     context.Context
+	stopRuns context.CancelFunc
+	wg       sync.WaitGroup // goroutines of the table
+	down     chan struct{}  // closed when Shutdown is done
 
 	// mu guards the rest and every run. Nothing blocks under it.
 	mu      sync.Mutex
@@ -97,6 +100,7 @@ func New(c Config) *Table {
 		down: make(chan struct{}), idle: make(chan struct{}),
 	}
 	t.base, t.cancel = context.WithCancel(context.Background())
+	t.halt, t.stopRuns = context.WithCancel(t.base)
 	kill := execution.KillAtOnce()
 	linger := c.Linger
 	if linger == 0 {
