@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -217,7 +218,13 @@ func TestPing(t *testing.T) {
 // code 1002 or none, and the next one is served.
 func TestViolations(t *testing.T) {
 	t.Attr("requirement", "SOCKET-28")
+	t.Attr("requirement", "SOCKET-31")
 	s := echoing(t, 1000)
+	var handled atomic.Int64
+	s.serve = func(c *conn, text bool, message []byte) {
+		handled.Add(1)
+		echo(c, text, message)
+	}
 	for name, input := range map[string]string{
 		"not masked":                    "\x82\x01x",
 		"reserved bits":                 "\xf2\x81\x00\x00\x00\x00x",
@@ -245,6 +252,10 @@ func TestViolations(t *testing.T) {
 			}
 			if len(got) > 0 && !bytes.Contains(got, []byte("\x03\xea")) {
 				t.Errorf("got %q, want close code 1002 or nothing", got)
+			}
+			// A request whose end did not come was not made, also between its fragments.
+			if n := handled.Swap(0); n != 0 {
+				t.Errorf("%d messages were handled", n)
 			}
 		})
 	}

@@ -13,6 +13,17 @@ import (
 // the limit.
 var errTooLong = errors.New("message is over the limit: the connection is dropped")
 
+// errGone is the end of the stream. SOCKET-31: never io.EOF, which the library
+// takes for the end of a message when it comes between two fragments.
+var errGone = errors.New("the peer closed the connection")
+
+func gone(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errGone
+	}
+	return err
+}
+
 // The opcodes of RFC 6455, section 5.2, that the guard tells apart.
 const (
 	opContinuation = 0x0
@@ -75,14 +86,14 @@ func (g *guard) Read(p []byte) (int, error) {
 	}
 	n, err := g.in.Read(p)
 	g.payload -= uint64(n)
-	return n, err
+	return n, gone(err)
 }
 
 // next reads the header of the next frame and judges it.
 func (g *guard) next() error {
 	h := g.header[:2]
 	if _, err := io.ReadFull(g.in, h); err != nil {
-		return err
+		return gone(err)
 	}
 	extra := 0
 	switch h[1] & 0x7f {

@@ -50,6 +50,11 @@ func guarded(input io.Reader, max uint64) (out string, err error, c *closed, lea
 	c = &closed{Reader: strings.NewReader("")}
 	g := newGuard(c, input, max, func() { leaves++ })
 	b, err := io.ReadAll(g)
+	if errors.Is(err, errGone) {
+		err = nil
+	} else if err == nil {
+		err = errors.New("the end of the stream looks like the end of a message")
+	}
 	if errors.Is(err, errTooLong) != g.tooLong.Load() {
 		err = errors.New("the error and the flag disagree")
 	}

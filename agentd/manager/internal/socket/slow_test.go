@@ -29,9 +29,10 @@ func request(frame string, id uint64) string {
 }
 
 // fill sends requests for pages that nobody reads, until a page has no room, and
-// returns the connection and a function that waits for the sender's end.
+// returns the connection and a function that waits for the sender's end. What
+// waits then is more than the kernel takes, so the writer stays in a page.
 func (s *served) fill(ws *websocket.Conn, d *tableDouble) (*conn, func()) {
-	d.page = strings.Repeat("x", msp.ChunkBytes)
+	d.page = strings.Repeat("x", 4<<20)
 	full := make(chan *conn, 1)
 	d.before = func(string) {
 		for _, c := range s.all() {
@@ -74,11 +75,11 @@ func TestSlowReaderIsThrottled(t *testing.T) {
 	}{"control": {vAttach, controlBound}, "artifact": {vArtifact, artifactBound}} {
 		t.Run(name, func(t *testing.T) {
 			// All in all more than the kernel keeps for a socket, and then the bound.
-			asked := uint64(c.bound + 150)
+			asked := uint64(c.bound + 300)
 			var most atomic.Int64
 			full := make(chan struct{}, 1)
 			s, d := scripted(t, nil)
-			d.page = strings.Repeat("x", msp.ChunkBytes)
+			d.page = strings.Repeat("x", 64<<10)
 			d.snapshot = runs.Event{Kind: runs.EventFailedToStart, ID: 1, Error: d.page}
 			d.before = func(string) {
 				control, artifact := s.all()[0].queue.lengths()
@@ -127,16 +128,16 @@ func TestControlOvertakesPages(t *testing.T) {
 	ws := s.dial()
 	c, wait := s.fill(ws, d)
 	const events = 1000
-	c.queue.mu.Lock() // so that the count and the first event are of one moment
+	c.queue.mu.Lock() // so that the count and the events are of one moment
 	left := len(d.take()) - len(c.queue.artifact)
-	c.queue.control = append(c.queue.control, item{event: &runs.Event{Kind: runs.EventStarted, ID: 1}})
-	c.queue.mu.Unlock()
 	for id := range runs.ID(events - 1) {
-		c.Deliver(runs.Event{Kind: runs.EventStarted, ID: id + 2}) // the reader waits for room; this must not
+		c.queue.control = append(c.queue.control, item{event: &runs.Event{Kind: runs.EventStarted, ID: id + 1}})
 	}
+	c.queue.mu.Unlock()
+	c.Deliver(runs.Event{Kind: runs.EventStarted, ID: events}) // the reader waits for room; this must not
 	pages := 0
 	for n := uint64(0); n < events; {
-		b := s.read(ws)
+		b := s.read(ws) // not before all is queued, so the writer is still in its page
 		if h, _, _ := msp.ParseHeader(b); h.Method != msp.MethodEvent {
 			pages++
 			continue
