@@ -61,3 +61,19 @@ func (k Conn) String() string {
 	}
 	return b.String()
 }
+
+// Unread returns the state that an action of an eager configuration leads to
+// before the clients have read, for what is compared with real clients. ok is
+// false when the configuration has no such step.
+func (c Config) Unread(from State, a model.Action, to State) (s State, ok bool) {
+	lazy := c
+	lazy.Eager = false
+	for _, next := range lazy.next(from, nil) {
+		read := next.State
+		c.readAll(&read)
+		if next.Action == a && (read == to || !c.Eager && next.State == to) {
+			return next.State, true
+		}
+	}
+	return State{}, false
+}
