@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,6 +55,10 @@ func await(t *testing.T, cmd *exec.Cmd) *managed {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// Who waits for a line that does not come must learn it.
+	if err := out.(*os.File).SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	m := &managed{t: t, cmd: cmd, log: bufio.NewReader(out)}
@@ -256,14 +261,24 @@ func TestManagerDiesWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(t.TempDir(), "s")
+	dir := t.TempDir()
+	socket, pidfile := filepath.Join(dir, "s"), filepath.Join(dir, "pid")
 	// The shell lasts until its input ends, and is no parent of anything else.
-	shell := exec.Command("/bin/sh", "-c", `"$0" "$@" </dev/null & read x`, self, "manager", "--socket", socket, "--executors", executors(t), "--die-with-parent")
+	shell := exec.Command("/bin/sh", "-c", `pidfile=$0; "$@" </dev/null & echo $! >"$pidfile"; read x`, pidfile, self, "manager", "--socket", socket, "--executors", executors(t), "--die-with-parent")
 	stdin, err := shell.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := await(t, shell)
+	t.Cleanup(func() {
+		if _, err := os.Lstat(socket); os.IsNotExist(err) {
+			return // it ended by itself
+		}
+		text, _ := os.ReadFile(pidfile)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	m.call("POST", "/genvm/run", runRequest(t, "hang"))
 	stdin.Close()
 	m.until("parent ended")

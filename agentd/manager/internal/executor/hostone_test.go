@@ -98,6 +98,7 @@ func (p *peer) expectEnd() {
 	if n != 0 || err != nil && !strings.Contains(err.Error(), "reset") {
 		p.t.Errorf("%d bytes and error %v; want the end", n, err)
 	}
+	p.conn.Close()
 	<-p.host.done
 }
 
