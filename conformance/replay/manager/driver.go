@@ -306,7 +306,7 @@ func (d *driver) exit(ctx context.Context, t transition) error {
 // restart kills the manager and starts another. Every executor must die with it.
 func (d *driver) restart(ctx context.Context, t transition) error {
 	for i := range d.clients {
-		if d.clients[i].client != nil && d.manager.Gate != nil {
+		if d.clients[i].client != nil && d.manager.Timers != nil {
 			d.clients[i].cut() // a manager in the test process could still speak
 		}
 	}

@@ -77,3 +77,22 @@ func TestTwoBinary(t *testing.T) {
 	s.Cover.Abstract = Coarse
 	judge(t, s)
 }
+
+func TestWireBinary(t *testing.T) {
+	shop := workshop(t)
+	m, err := asBinary(t)(t.Context(), Options{Executors: shop.Executors(), MaxMessageBytes: WireLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		m.Stop()
+		if err := m.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := Wire(t.Context(), m, "binary", shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge(t, s)
+}
