@@ -122,7 +122,8 @@ func (l *Launcher) ModulesMissing(req *msp.RunRequest) error {
 }
 
 // Prepare validates the request and resolves its executor. Its error is the
-// text of failed_to_start. It keeps the request.
+// text of failed_to_start. It keeps what a nested
+// run takes over from the request, and neither its calldata nor its code.
 func (l *Launcher) Prepare(_ context.Context, id runs.ID, req *msp.RunRequest) (*runs.Prepared, error) {
 	// EXECUTOR-2: a number in the request would name a descriptor of the
 	// manager or of whatever else it passes on.
@@ -146,8 +147,10 @@ func (l *Launcher) Prepare(_ context.Context, id runs.ID, req *msp.RunRequest) (
 	if err := p.build(); err != nil {
 		return nil, err
 	}
+	input := p.input
+	p.forget()
 	return &runs.Prepared{
-		Command: p.command, Input: p.input, Version: p.name,
+		Command: p.command, Input: input, Version: p.name,
 		Spawned: p.spawned, Finish: p.finish, Close: p.close,
 	}, nil
 }

@@ -97,6 +97,16 @@ func (p *process) arguments() []string {
 	return args
 }
 
+// forget lets go of what only the execution data needed: a run may last for
+// hours, and its code be of many megabytes.
+func (p *process) forget() {
+	p.input = nil
+	p.data = &msp.ExecutionData{RemainingRecursion: p.data.RemainingRecursion}
+	kept := *p.request
+	kept.Calldata, kept.Code, kept.LeaderNondetResults, kept.MessageFeeAllocation, kept.ExtraArgs = nil, nil, nil, nil, nil
+	p.request = &kept
+}
+
 // openModule hands a socket to a module and returns its other end.
 func (p *process) openModule(t ModuleType) (int, error) {
 	h, fd, err := p.launcher.cfg.Modules.connect(t, p.id, p.about)

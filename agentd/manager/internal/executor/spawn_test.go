@@ -207,3 +207,18 @@ func TestExecutorOutlivesNobody(t *testing.T) {
 	}
 	member.awaitEnd()
 }
+
+// TestPreparedRunLetsGoOfItsCode looks at what a run holds beside its input,
+// which the table lets go of once it is written.
+func TestPreparedRunLetsGoOfItsCode(t *testing.T) {
+	req := request("exit=0")
+	req.Code, req.Calldata = []byte("code"), []byte{6}
+	p := parentOf(t, newLauncher(t, nil), req)
+	p.forget()
+	if p.input != nil || p.data.Code != nil || p.request.Code != nil || p.request.Calldata != nil || p.request.ExtraArgs != nil {
+		t.Errorf("a prepared run holds %+v and %+v", p.request, p.data)
+	}
+	if req.Code == nil || req.Host != p.request.Host {
+		t.Error("the caller's request was changed, or its host lost")
+	}
+}
