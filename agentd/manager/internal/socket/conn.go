@@ -209,7 +209,7 @@ func (c *conn) disconnect() {
 func (c *conn) Deliver(ev runs.Event) { c.queue.add(item{event: &ev}) }
 
 func (c *conn) point(i item) trace.Point {
-	return trace.Point{Action: trace.ConnDeliver, Run: uint64(i.event.ID), Conn: c.serial, Request: i.request}
+	return trace.Point{Action: trace.ConnDeliver, Run: uint64(i.event.ID), Conn: c.serial, Request: i.asked}
 }
 
 func (c *conn) passDeliver(i item) bool { return c.server.pass(c.point(i)) }

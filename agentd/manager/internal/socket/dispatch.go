@@ -108,7 +108,7 @@ func (c *conn) attach(ctx context.Context, h msp.Header, r *msp.Attach) error {
 		return errBootID // MGR-18: before the id, which means nothing in this process
 	}
 	return c.server.config.Table.Attach(ctx, runs.ID(r.GenvmID), c, func(ev runs.Event) {
-		c.queue.add(item{event: &ev, request: h.Request})
+		c.queue.add(item{event: &ev, request: h.Request, asked: c.asked})
 	})
 }
 

@@ -18,7 +18,8 @@ const (
 type item struct {
 	frame   []byte
 	event   *runs.Event // nil: frame is the message
-	request uint64      // the request that asked for the event; 0: it is sent by itself
+	request uint64      // id of the request that asked for the event; 0: it is sent by itself
+	asked   uint64      // serial number of that request on its connection
 }
 
 // queue holds what one connection's writer has to write: the newest unanswered
