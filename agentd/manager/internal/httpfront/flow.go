@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
@@ -72,7 +73,7 @@ type flowStatus struct {
 	Stdout       string            `json:"stdout"`
 	Stderr       string            `json:"stderr"`
 	Log          []json.RawMessage `json:"genvm_log"`
-	Metrics      any               `json:"metrics"`
+	Metrics      json.RawMessage   `json:"metrics"`         // null when nil
 	Consumed     *string           `json:"consumed_result"` // base64
 	VersionMajor uint32            `json:"version_major"`
 	VersionMinor uint32            `json:"version_minor"`
@@ -142,9 +143,13 @@ func (f *Front) ending(ctx context.Context, id runs.ID, fin *runs.Finished) (*fl
 		s.Consumed = &text
 	}
 	if fin.Report.Metrics != nil {
-		var err error
-		if s.Metrics, err = calldata.Decode(fin.Report.Metrics); err != nil {
+		metrics, err := calldata.Decode(fin.Report.Metrics)
+		if err != nil {
 			return nil, fmt.Errorf("cannot read the metrics of the run: %w", err)
+		}
+		// The keys in one order, so that equal runs have equal answers.
+		if s.Metrics, err = jsonv2.Marshal(metrics, jsonv2.Deterministic(true)); err != nil {
+			return nil, fmt.Errorf("cannot encode the metrics of the run: %w", err)
 		}
 	}
 	texts := map[runs.Field][]byte{}
