@@ -34,6 +34,7 @@ func Replays() []Config {
 	return []Config{
 		{Name: "replay-binary-one", Runs: 1, Conns: 1, Tokens: []uint8{0, 1}, Restarts: 1, Disconnects: 1, NoTime: true, Settled: true},
 		{Name: "replay-binary-two", Runs: 2, Conns: 2, Tokens: []uint8{0, 1}, NoTime: true, Settled: true, Eager: true},
+		{Name: "replay-clock", Runs: 2, Conns: 1, Tokens: []uint8{0}, Settled: true},
 		{Name: "replay-gate-one", Runs: 1, Conns: 1, Tokens: []uint8{0, 1}, Restarts: 1, Disconnects: 1},
 		{Name: "replay-gate-two", Runs: 2, Conns: 2, Tokens: []uint8{0, 1}, NoTime: true, Eager: true},
 		{Name: "replay-gate-pair", Runs: 1, Conns: 2, Tokens: []uint8{1}, Disconnects: 1},
@@ -49,6 +50,7 @@ var sentences = map[string]string{
 	"queue":             "three runs, plain and big ones, that share two permits",
 	"replay-binary-one": "one run of a manager that nothing holds back",
 	"replay-binary-two": "two runs and two connections of a manager that nothing holds back, whose clients read at once",
+	"replay-clock":      "two runs of a manager that nothing holds back, with deadlines and retentions",
 	"replay-gate-one":   "one run with every step of the manager held until it is let go",
 	"replay-gate-two":   "two runs and two connections with every step of the manager held until it is let go, whose clients read at once",
 	"replay-gate-pair":  "one run and two connections with every step of the manager held until it is let go",

@@ -185,15 +185,25 @@ func (d *driver) act(ctx context.Context, t transition) error {
 		return nil
 	case manager.ActRestart:
 		return d.restart(ctx, t)
-	case manager.ActDeadline:
-		return d.manager.Timers.Fire(ctx, deadline(arg[0]))
-	case manager.ActExpire:
-		return d.manager.Timers.FireSerial(ctx, d.expiry[arg[0]])
+	case manager.ActDeadline, manager.ActExpire:
+		return d.timer(ctx, t)
 	}
 	if d.manager.Gate == nil {
 		return errors.New("the table has no operation for the action")
 	}
 	return d.pass(ctx, t)
+}
+
+// timer lets a timer fire, or time pass.
+func (d *driver) timer(ctx context.Context, t transition) error {
+	run := t.Action.Arg[0]
+	switch {
+	case d.manager.Timers == nil:
+		return nil // what it brings about is awaited
+	case t.Action.ID == manager.ActDeadline:
+		return d.manager.Timers.Fire(ctx, deadline(run))
+	}
+	return d.manager.Timers.FireSerial(ctx, d.expiry[run])
 }
 
 // run sends a run request. The deadline of each run differs, so that its timer
@@ -212,6 +222,9 @@ func (d *driver) run(ctx context.Context, t transition) error {
 		name, span = d.names[fresh], deadline(uint8(fresh))
 	}
 	r := d.shop.request(name)
+	if d.manager.Timers == nil && d.manager.Deadline > 0 {
+		span = d.manager.Deadline
+	}
 	r.Deadline = duration(span)
 	if kind == manager.Invalid {
 		r.Selector = msp.Selector{IsVersion: true, Version: "re:^never$"}

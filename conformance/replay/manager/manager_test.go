@@ -4,8 +4,10 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"microvms/conformance/replay"
+	"microvms/model"
 	"microvms/model/manager"
 )
 
@@ -52,33 +54,95 @@ func configured(t *testing.T, name string) manager.Config {
 	return manager.Config{}
 }
 
+// TestRunBinary replays one run on the manager's binary: every transition of a
+// run, a connection, a token, a restart and a disconnect.
 func TestRunBinary(t *testing.T) {
+	t.Parallel()
 	judge(t, Spec(configured(t, "replay-binary-one"), "binary", workshop(t), asBinary(t)))
 }
 
-func TestRunHeld(t *testing.T) {
-	judge(t, Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess()))
-}
-
-func TestPairHeld(t *testing.T) {
-	s := Spec(configured(t, "replay-gate-pair"), "in-process", workshop(t), inProcess())
-	s.Cover.Abstract = Fine
-	judge(t, s)
-}
-
-func TestTwoHeld(t *testing.T) {
-	s := Spec(configured(t, "replay-gate-two"), "in-process", workshop(t), inProcess())
-	s.Cover.Abstract = Coarse
-	judge(t, s)
-}
-
+// TestTwoBinary replays two runs that share a permit and two connections.
 func TestTwoBinary(t *testing.T) {
+	t.Parallel()
 	s := Spec(configured(t, "replay-binary-two"), "binary", workshop(t), asBinary(t))
 	s.Cover.Abstract = Coarse
 	judge(t, s)
 }
 
+// TestRunHeld replays one run with the manager held before each of its own
+// steps: every transition of a run, a connection, a token, a restart and a
+// disconnect.
+func TestRunHeld(t *testing.T) {
+	t.Parallel()
+	judge(t, Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess()))
+}
+
+// TestPairHeld replays one run and two connections of a held manager.
+func TestPairHeld(t *testing.T) {
+	t.Parallel()
+	s := Spec(configured(t, "replay-gate-pair"), "in-process", workshop(t), inProcess())
+	s.Cover.Abstract = Fine
+	judge(t, s)
+}
+
+// TestTwoHeld replays two runs and two connections of a held manager.
+func TestTwoHeld(t *testing.T) {
+	t.Parallel()
+	s := Spec(configured(t, "replay-gate-two"), "in-process", workshop(t), inProcess())
+	s.Cover.Abstract = Coarse
+	judge(t, s)
+}
+
+// TestClock replays deadlines and retentions of two runs that nothing holds back.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	s := Spec(configured(t, "replay-clock"), "in-process", workshop(t), inProcess())
+	s.Cover.Abstract = Coarse
+	judge(t, s)
+}
+
+// TestDeadlineInRealTime lets the deadline of a run pass on the binary.
+func TestDeadlineInRealTime(t *testing.T) {
+	t.Parallel()
+	c := configured(t, "replay-clock")
+	c.Name = "replay-clock-deadline"
+	running := func(s manager.State) bool {
+		for _, r := range s.Runs {
+			if r.Phase >= manager.Queued && r.Phase <= manager.Draining {
+				return true
+			}
+		}
+		return false
+	}
+	run := model.Act(manager.ActRun, 0, 0, uint8(manager.Plain))
+	read := model.Act(manager.ActDeliver, 0)
+	judge(t, replay.InRealTime(Spec(c, "binary", workshop(t), inRealTime(t, time.Second, 0)), running,
+		[]model.Action{run, model.Act(manager.ActDeadline, 0), read, read, read},
+	))
+}
+
+// TestExpiryInRealTime lets a retention pass on the binary.
+func TestExpiryInRealTime(t *testing.T) {
+	t.Parallel()
+	c := configured(t, "replay-clock")
+	c.Name = "replay-clock-expiry"
+	kept := func(s manager.State) bool {
+		for _, r := range s.Runs {
+			if r.Phase == manager.Finished || r.Phase == manager.Failed {
+				return true
+			}
+		}
+		return false
+	}
+	judge(t, replay.InRealTime(Spec(c, "binary", workshop(t), inRealTime(t, 0, time.Second)), kept,
+		[]model.Action{model.Act(manager.ActRun, 0, 0, uint8(manager.Invalid)), model.Act(manager.ActExpire, 0)},
+		[]model.Action{model.Act(manager.ActRun, 0, 0, uint8(manager.Plain)), model.Act(manager.ActExecutorExit, 0), model.Act(manager.ActExpire, 0)},
+	))
+}
+
+// TestWireBinary replays every kind of message on connections to the binary.
 func TestWireBinary(t *testing.T) {
+	t.Parallel()
 	shop := workshop(t)
 	m, err := asBinary(t)(t.Context(), Options{Executors: shop.Executors(), MaxMessageBytes: WireLimit})
 	if err != nil {

@@ -22,6 +22,8 @@ type Manager struct {
 	Recorder         *replay.Recorder
 	Gate             *replay.Gate   // nil: nothing holds it
 	Timers           *replay.Timers // nil: its time passes
+	// Deadline is what each run asks for where time passes; 0: more than a test lasts.
+	Deadline time.Duration
 
 	// Stop asks for a shutdown and returns at once; Wait waits for the end of what
 	// Stop or Kill began and frees what the manager held.
@@ -38,6 +40,8 @@ type Options struct {
 	Hold func(p trace.Point) bool
 	// MaxMessageBytes is the bound of a client's message; 0 means the default.
 	MaxMessageBytes int
+	// Retention is that of a manager whose time passes; 0: more than a test lasts.
+	Retention time.Duration
 }
 
 // Starter starts a fresh manager with one permit, of which each run needs one.

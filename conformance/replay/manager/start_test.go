@@ -143,7 +143,12 @@ func inProcess() Starter {
 
 // configuration is the binary's: one permit, and spans that outlast every test.
 func configuration(o Options) string {
-	text := "permits: {total: 1, sync: 1, nondet: 1}\nexecution_retention: 24h\nlog_level: info\n"
+	text := "permits: {total: 1, sync: 1, nondet: 1}\nlog_level: info\n"
+	retention := 24 * time.Hour
+	if o.Retention > 0 {
+		retention = o.Retention
+	}
+	text += fmt.Sprintf("execution_retention: %dms\n", retention.Milliseconds())
 	if o.MaxMessageBytes > 0 {
 		text += "max_message_bytes: " + strconv.Itoa(o.MaxMessageBytes) + "\n"
 	}
@@ -168,6 +173,21 @@ func asBinary(t *testing.T) Starter {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		return m, nil
+	}
+}
+
+// inRealTime returns a starter of the same command whose runs ask for a deadline,
+// or whose retention is short.
+func inRealTime(t *testing.T, deadline, retention time.Duration) Starter {
+	t.Helper()
+	start := asBinary(t)
+	return func(ctx context.Context, o Options) (*Manager, error) {
+		o.Retention = retention
+		m, err := start(ctx, o)
+		if err == nil {
+			m.Deadline = deadline
+		}
+		return m, err
 	}
 }
 
