@@ -21,7 +21,8 @@ type options struct {
 	debug    string
 }
 
-// parse reads the manager's argument list. The steps are whatever stands
+// parse reads the manager's argument list, and takes the descriptors only when
+// it is one: others' descriptors are not this program's to close. The steps are whatever stands
 // between "run" and the first word that begins with two dashes.
 func parse(argv []string) (options, error) {
 	var o options
@@ -32,30 +33,28 @@ func parse(argv []string) (options, error) {
 	if !ok || argv[2] != "run" {
 		return o, fmt.Errorf("the list begins with %q, not with --log-fd=N run", argv[1])
 	}
-	var err error
-	if o.log, err = descriptor(fd, "log"); err != nil {
-		return o, err
-	}
+	numbers := map[**os.File]string{&o.log: fd}
 	rest := argv[3:]
 	for len(rest) > 0 && !strings.HasPrefix(rest[0], "--") {
 		o.steps = append(o.steps, rest[0])
 		rest = rest[1:]
 	}
 	for len(rest) > 0 {
-		if rest, err = o.flag(rest); err != nil {
+		var err error
+		if rest, err = o.flag(rest, numbers); err != nil {
 			return o, err
 		}
 	}
 	if len(o.hosts) > 1 {
 		if fd, ok := strings.CutPrefix(o.hosts[1], "fd://"); ok {
-			o.host1, err = descriptor(fd, "host 1")
+			numbers[&o.host1] = fd
 		}
 	}
-	return o, err
+	return o, open(numbers)
 }
 
 // flag takes one flag with its value and returns what follows.
-func (o *options) flag(rest []string) ([]string, error) {
+func (o *options) flag(rest []string, numbers map[**os.File]string) ([]string, error) {
 	name, value, joined := strings.Cut(rest[0], "=")
 	rest = rest[1:]
 	if name == "--sync" {
@@ -79,19 +78,27 @@ func (o *options) flag(rest []string) ([]string, error) {
 	case "--genvm-id":
 		o.id, err = strconv.ParseUint(value, 10, 64)
 	case "--module-llm":
-		o.llm, err = descriptor(strings.TrimPrefix(value, "fd://"), "llm")
+		numbers[&o.llm] = strings.TrimPrefix(value, "fd://")
 	case "--module-web":
-		o.web, err = descriptor(strings.TrimPrefix(value, "fd://"), "web")
+		numbers[&o.web] = strings.TrimPrefix(value, "fd://")
 	default:
 		err = fmt.Errorf("unknown flag %q", name)
 	}
 	return rest, err
 }
 
-func descriptor(text, name string) (*os.File, error) {
-	fd, err := strconv.Atoi(text)
-	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("%q is no descriptor for %s", text, name)
+// open takes the descriptors with these numbers, or none of them.
+func open(numbers map[**os.File]string) error {
+	fds := map[**os.File]int{}
+	for to, text := range numbers {
+		fd, err := strconv.Atoi(text)
+		if err != nil || fd < 3 {
+			return fmt.Errorf("%q is no number of a descriptor", text)
+		}
+		fds[to] = fd
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	for to, fd := range fds {
+		*to = os.NewFile(uintptr(fd), "descriptor "+strconv.Itoa(fd))
+	}
+	return nil
 }

@@ -120,11 +120,11 @@ func (e *executor) fork(v string, escaped bool) (string, error) {
 // member is the whole life of a forked one.
 func member(socket, name, log string, stderr io.Writer) int {
 	e := &executor{stdout: os.Stdout, stderr: stderr}
-	if f, err := descriptor(log, "log"); err == nil {
-		e.log = f
+	err := open(map[**os.File]string{&e.log: log})
+	if err == nil {
+		_, err = e.control(socket + "," + name)
 	}
 	var exit exitError
-	_, err := e.control(socket + "," + name)
 	if errors.As(err, &exit) {
 		return int(exit)
 	}
