@@ -219,14 +219,15 @@ func (c *client) outbox() []message {
 	return slices.Clone(c.arrived)
 }
 
-// pop takes the oldest message.
-func (c *client) pop() error {
+// pop takes the oldest message about the run; any: the oldest of all.
+func (c *client) pop(run uint64, any bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.arrived) == 0 {
+	i := slices.IndexFunc(c.arrived, func(m message) bool { return any || m.run == run })
+	if i < 0 {
 		return errors.New("nothing has arrived that could be read")
 	}
-	c.arrived = c.arrived[1:]
+	c.arrived = slices.Delete(c.arrived, i, i+1)
 	return nil
 }
 

@@ -171,7 +171,9 @@ func (d *driver) act(ctx context.Context, t transition) error {
 	case manager.ActRead:
 		return d.read(ctx, t)
 	case manager.ActDeliver:
-		return d.clients[arg[0]].pop()
+		// What a settled manager sends of two runs at once has no order between them.
+		head := t.From.Conns[arg[0]].Out[0]
+		return d.clients[arg[0]].pop(uint64(head.Run())+1, !d.config.Settled)
 	case manager.ActDisconnect:
 		d.clients[arg[0]].cut()
 		d.clients[arg[0]].client = nil
