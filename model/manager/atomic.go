@@ -145,3 +145,11 @@ func (a Atomic) Told(o Object, id uint64, kind ItemKind, end End) bool {
 	}
 	return o.Run.over() && o.Run.end() == end
 }
+
+// Shutdown is what a shutdown of the manager does to the runs of the object. That
+// no run is taken afterwards is of the manager, not of one token.
+func (a Atomic) Shutdown(o Object) Object {
+	s := o.state()
+	atomicRule.shutdown(&s)
+	return Object{s.Runs[0], o.ID}
+}

@@ -33,7 +33,7 @@ func TestAtomicIsMadeOfTheModel(t *testing.T) {
 		}
 		cancelled, _ := a.Cancel(o, o.ID)
 		acked, _ := a.Ack(o, o.ID)
-		for _, next := range append(steps, cancelled, acked) {
+		for _, next := range append(steps, cancelled, acked, a.Shutdown(o)) {
 			looked++
 			from := o.state()
 			if !a.Known(o) && next.ID != o.ID {
