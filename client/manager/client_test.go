@@ -304,7 +304,10 @@ func TestStrangeReplies(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tc.what, err, tc.want)
 		}
 		if tc.ends {
-			<-c.Done()
+			select {
+			case <-c.Done():
+			case <-testContext(t).Done():
+			}
 		}
 		if ended := c.Err() != nil; ended != tc.ends {
 			t.Errorf("%s: the connection ended: %t (%v)", tc.what, ended, c.Err())
