@@ -25,6 +25,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	// The mask is the process's. Nothing else runs yet that creates files.
 	mask := syscall.Umask(0o177)
+	// SETTING-17: the package removes the socket when the listener is closed.
 	l, err := net.Listen("unix", path)
 	syscall.Umask(mask)
 	if err != nil {

@@ -147,7 +147,7 @@ func managerSettings(f managerFlags, environ []string) (config.Settings, error) 
 		source.Path, source.Optional = f.config, false
 	}
 	set, err := config.Read(source)
-	if f.manifest != "" {
+	if f.manifest != "" { // SETTING-10: the flag is nearer to whoever starts the program
 		set.ManifestPath = f.manifest
 	}
 	if f.executors != "" {
@@ -189,7 +189,7 @@ func serveManager(ctx context.Context, f managerFlags, set config.Settings, envi
 		c.Waits = waits
 		log.Info("reaping orphans")
 	}
-	if f.trace != "" {
+	if f.trace != "" { // SETTING-16
 		rec, err := openTrace(f.trace)
 		if err != nil {
 			return err
@@ -217,6 +217,10 @@ func serveManager(ctx context.Context, f managerFlags, set config.Settings, envi
 	if err != nil {
 		return errors.Join(err, m.Shutdown(ctx))
 	}
+	if _, err := os.Stat(set.Executors); err != nil {
+		log.Warn("the directory of executors cannot be read: each run will fail to start", "executors", set.Executors, "err", err)
+	}
+	// SETTING-14: with port 0 nothing else tells the port.
 	log.Info("listening", "addr", l.Addr().String(), "version", version, "permits", permits)
 	if err := m.Serve(ctx, l); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -322,4 +323,63 @@ func TestParentThatIsGoneIsSeen(t *testing.T) {
 		t.Error("the end of a process was not seen")
 	}
 	gone.Wait()
+}
+
+// TestManagerKilledTakesItsExecutors ends the manager by SIGKILL while an
+// executor and a nested one of it wait.
+func TestManagerKilledTakesItsExecutors(t *testing.T) {
+	t.Attr("requirement", "MGR-26")
+	dir := executors(t)
+	control, err := net.Listen("unix", filepath.Join(t.TempDir(), "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	step := "gate=" + control.Addr().String() + ","
+	// An executor that waits, whatever it is told.
+	script := fmt.Sprintf("#!/bin/sh\nlog=$1; run=$2; shift 2\nexec %q \"$log\" \"$run\" %q \"$@\"\n", filepath.Join(dir, "demo", "bin", "genvm"), step+"nested")
+	if err := os.MkdirAll(filepath.Join(dir, "waiting", "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "waiting", "bin", "genvm"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	encode := func(v any) []byte {
+		b, err := calldata.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	envelope := encode(&msp.NestedRequest{
+		Routing: encode(msp.Selector{IsVersion: true, Version: "waiting"}), StateMode: "Default", RemainingRecursion: 1,
+		Message: msp.Call{Datetime: msp.DefaultDatetime()},
+	})
+	m := startManager(t, "--socket", filepath.Join(t.TempDir(), "s"), "--executors", dir)
+	m.call("POST", "/genvm/run", runRequest(t, step+"other"))
+	m.call("POST", "/genvm/run", runRequest(t, "nested="+hex.EncodeToString(envelope)))
+	var ends []*bufio.Reader
+	for range 2 {
+		conn, err := control.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		said := bufio.NewReader(conn)
+		if line, err := said.ReadString('\n'); err != nil || !strings.HasPrefix(line, "hello ") {
+			t.Fatalf("greeting %q, error %v", line, err)
+		}
+		ends = append(ends, said)
+	}
+	if err := m.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range ends {
+		if rest, err := io.ReadAll(said); err != nil || len(rest) > 0 { // to the end of the process
+			t.Errorf("%q, error %v: it outlived the manager", rest, err)
+		}
+	}
 }

@@ -26,6 +26,7 @@ type reader struct {
 // wrong says where a value stands and why it is refused.
 //
 // SETTING-1: file, line and key, since the reader of the message has nothing else to go by.
+// SETTING-4: not the value, since it may be a secret from the environment.
 func (r *reader) wrong(n *yaml.Node, key, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: key %q: %w", r.path, n.Line, key, fmt.Errorf(format, args...))
 }

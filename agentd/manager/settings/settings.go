@@ -117,6 +117,8 @@ func (set *Settings) parse(path string, text []byte, s Source) error {
 }
 
 // keys is the table of the file's keys. What is not in it is refused.
+//
+// SETTING-3: a key that is read nowhere would mislead who wrote it.
 func (set *Settings) keys(r *reader) map[string]taker {
 	return map[string]taker{
 		// SETTING-9: sizes of another runtime, and globs of its log; they are

@@ -150,12 +150,16 @@ func (l *Launcher) Prepare(_ context.Context, id runs.ID, req *msp.RunRequest) (
 	input := p.input
 	p.forget()
 	return &runs.Prepared{
+		// EXECUTOR-15: the table writes it beside the readers, and then the end.
 		Command: p.command, Input: input, Version: p.name,
 		Spawned: p.spawned, Finish: p.finish, Close: p.close,
 	}, nil
 }
 
-// program is the path of an executor's program.
+// program is the path of an executor's program. Whether it is there is the
+// spawn's to find out.
+//
+// EXECUTOR-17: a look before the spawn could be outdated at the spawn.
 func (l *Launcher) program(name string) string {
 	return filepath.Join(l.cfg.Executors, name, "bin", "genvm")
 }

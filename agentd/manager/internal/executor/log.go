@@ -74,7 +74,7 @@ func (l *executorLog) extendLocked(part []byte) {
 
 func (l *executorLog) endLineLocked() {
 	line := bytes.TrimSpace(l.line)
-	if len(line) > 0 {
+	if len(line) > 0 { // EXECUTOR-24
 		l.keepLocked(record(line, !l.cut))
 	}
 	l.line, l.cut = l.line[:0], false
@@ -89,7 +89,7 @@ func (l *executorLog) keepLocked(rec []byte, lv level) {
 			// EXECUTOR-27: the size and the level, because a line may hold anything of a contract's.
 			l.log.Log(context.Background(), lv.slog(), "executor log line", "executor_level", string(lv), "bytes", len(rec))
 		}
-	case boundedLog(l.mode) && len(l.newest) == safeRecords:
+	case boundedLog(l.mode) && len(l.newest) == safeRecords: // EXECUTOR-22: the oldest makes room
 		l.newest[l.at] = rec
 		l.at = (l.at + 1) % safeRecords
 	case boundedLog(l.mode):

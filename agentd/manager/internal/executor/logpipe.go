@@ -37,8 +37,10 @@ func (l *logPipe) open() (int, error) {
 	return p[1], nil
 }
 
-// read takes the log to the pipe's end, or until ctx ends. It goes on after
-// the run's end and drops what comes, so that no writer is held up or ended.
+// read takes the log to the pipe's end, or until ctx ends.
+//
+// EXECUTOR-30: it goes on after the run's end and drops what comes, so that no
+// writer is held up or ended.
 func (l *logPipe) read(ctx context.Context) {
 	f := l.file
 	defer close(l.done)

@@ -119,6 +119,7 @@ func (p *process) nestedProcess(env *msp.NestedRequest) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the execution data: %w", err)
 	}
+	// EXECUTOR-42: what is the transaction's is its caller's, what costs is not asked for.
 	parent := p.request
 	req := msp.NewRunRequest()
 	req.Selector, req.Message, req.Calldata = s, env.Message, env.Calldata

@@ -67,6 +67,7 @@ func (p *process) build() (err error) {
 		Stdin:         true,
 		DieWithParent: true,
 		Capture:       captureOf(req.DebugMode),
+		// EXECUTOR-18: opened at the spawn, since the run may wait long for its permits.
 		// EXECUTOR-16: these and nothing else reach the child; their order is that of their numbers.
 		Descriptors: []execution.Descriptor{{Open: p.log.open}, {Open: p.host.open}},
 	}

@@ -188,8 +188,10 @@ func (p *program) connect(id runs.ID, about *hostData) (int, error) {
 	return fds[0], nil
 }
 
-// send sends one message with descriptors, or fails: a program that does not
-// read must not hold up the spawns of others.
+// send sends one message with descriptors, or fails.
+//
+// EXECUTOR-48: a program that does not read must not hold up the spawns of
+// others.
 func (p *program) send(message, rights []byte) error {
 	raw, err := p.control.SyscallConn()
 	if err != nil {
