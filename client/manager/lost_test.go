@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,7 +77,11 @@ func TestNobodyHangs(t *testing.T) {
 			})
 		}
 		all.Wait()
-		<-c.Done()
+		select {
+		case <-c.Done():
+		case <-testContext(t).Done():
+			t.Fatalf("%s: the client does not end", tc.what)
+		}
 		_, err = c.Run(testContext(t), request())
 		check("a call afterwards", err)
 		check("the client", c.Err())
@@ -311,6 +317,28 @@ func TestRunIDs(t *testing.T) {
 	for _, bad := range []string{"", "12", "f/12", "ffffffffffffffff/", "ffffffffffffffff/-1", "fffffffffffffffff/1", "ffffffffffffffff/1/2", "+fffffffffffffff/1", "ffffffffffffffff/18446744073709551616"} {
 		if got, err := ParseRunID(bad); client.KindOf(err) != client.KindInvalidArg {
 			t.Errorf("%q reads as %v, %v", bad, got, err)
+		}
+	}
+}
+
+// TestCloseWaits looks for goroutines of clients right after each Close.
+func TestCloseWaits(t *testing.T) {
+	t.Attr("requirement", "MCLIENT-16")
+	const clients = 50
+	scripts := make([]func(*peer), clients)
+	for i := range scripts {
+		scripts[i] = func(p *peer) { p.hello(1); p.untilLeft() }
+	}
+	f := serve(t, scripts...)
+	stacks := make([]byte, 1<<20)
+	for range clients {
+		c, err := Dial(testContext(t), f.address, WithKeepAlive(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if text := string(stacks[:runtime.Stack(stacks, true)]); strings.Contains(text, "manager.(*Client).") {
+			t.Fatalf("after Close there runs:\n%s", text)
 		}
 	}
 }
