@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // executor is one run of the program.
@@ -60,9 +61,17 @@ var takers = map[string]func(e *executor, value string) (string, error){
 	"ignore":       func(*executor, string) (string, error) { signal.Ignore(syscall.SIGTERM); return "", nil },
 	"close":        (*executor).closeStep,
 	"gate":         (*executor).gate,
-	"hang":         func(*executor, string) (string, error) { select {} },
+	"hang":         (*executor).hang,
 	"signal":       (*executor).signalStep,
 	"exit":         (*executor).exit,
+}
+
+// hang waits for a signal. The runtime ends a program whose every goroutine is
+// blocked for good, so it sleeps.
+func (*executor) hang(string) (string, error) {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 func init() {
