@@ -90,7 +90,9 @@ func TestDialFailures(t *testing.T) {
 		t.Errorf("no socket: %v", err)
 	}
 	silent := serve(t, func(p *peer) { p.untilLeft() })
-	if _, err := Dial(testContext(t), silent.address, WithDialTimeout(20*time.Millisecond)); client.KindOf(err) != client.KindRetryable || !strings.Contains(err.Error(), "no hello within 20ms") {
+	longer, cancel := context.WithTimeout(testContext(t), 20*time.Second)
+	defer cancel()
+	if _, err := Dial(longer, silent.address, WithDialTimeout(20*time.Millisecond)); client.KindOf(err) != client.KindRetryable || !strings.Contains(err.Error(), "no hello within 20ms") {
 		t.Errorf("a manager without a hello: %v", err)
 	}
 	waiting := make(chan struct{})
