@@ -48,6 +48,7 @@ A step is WORD or WORD=VALUE. Steps are taken in order:
   stdout-hex=HEX                 print the bytes
   log=LINE                       write LINE and a line end to the log descriptor
   log-raw=HEX                    write the bytes to the log descriptor
+  log-bytes=N                    write N bytes to the log descriptor, letters in a circle
   log-lines=N                    write N records {"n":1,"level":"debug"} ...
   stdin=later                    as the first step: do not read standard input
   stdin=read                     read standard input to its end now

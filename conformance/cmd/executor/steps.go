@@ -39,6 +39,7 @@ var takers = map[string]func(e *executor, value string) (string, error){
 	"write":        (*executor).writeBase64,
 	"log":          func(e *executor, v string) (string, error) { return "", e.writeLog([]byte(v + "\n")) },
 	"log-raw":      func(e *executor, v string) (string, error) { return "", e.logHex(v) },
+	"log-bytes":    (*executor).logBytes,
 	"log-lines":    (*executor).logLines,
 	"stdin":        (*executor).stdinStep,
 	"result":       (*executor).resultStep,
@@ -162,6 +163,14 @@ func (e *executor) logLines(v string) (string, error) {
 		b = fmt.Appendf(b, "{\"n\":%d,\"level\":\"debug\"}\n", i)
 	}
 	return "", e.writeLog(b)
+}
+
+// logBytes logs letters without a line end.
+func (e *executor) logBytes(v string) (string, error) {
+	if e.log == nil {
+		return "", errors.New("there is no log descriptor")
+	}
+	return "", writeMany(e.log, v)
 }
 
 func (e *executor) readStdin() (err error) {
