@@ -39,9 +39,6 @@ func (c *claimer) operation(o *Operation) {
 		c.add("SOCKET-31")
 	}
 	if !o.Known() {
-		if o.Cut != NoCut {
-			c.add("MGR-16")
-		}
 		return
 	}
 	c.add("SOCKET-18", "SOCKET-19")
@@ -65,7 +62,10 @@ func (c *claimer) operation(o *Operation) {
 	case o.Kind == Read:
 		c.add("MGR-22", "MGR-29")
 	case o.Kind == Ack:
-		c.add("MGR-20", "MGR-21")
+		c.add("MGR-20")
+		if c.toldAfter(o, boot) {
+			c.add("MGR-21")
+		}
 	case o.Kind == Cancel:
 		c.cancel(o, boot)
 	}
@@ -92,18 +92,28 @@ func (c *claimer) run(o *Operation, boot int) {
 	c.requested[k] = true
 }
 
+// toldAfter reports whether an ending arrived somewhere behind the release of its
+// run.
+func (c *claimer) toldAfter(ack *Operation, boot int) bool {
+	for _, conn := range c.h.Conns {
+		for _, a := range conn.Arrivals {
+			if conn.Boot == boot && a.Event != nil && a.Event.Run == ack.Run && a.Event.Ended() && a.At > ack.Call {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // cancel is what an accepted cancel shows, by how the run ended in the end.
 func (c *claimer) cancel(o *Operation, boot int) {
 	f := c.w.runs[runKey{boot, o.Run}]
-	c.add("MGR-13")
 	switch {
 	case f.ending == nil:
 	case f.ending.Cause != "cancelled":
-		c.add("MGR-27")
+		c.add("MGR-13", "MGR-27")
 	case f.started:
-		c.add("MGR-14")
-	default:
-		c.add("MGR-11", "MGR-12")
+		c.add("MGR-13", "MGR-14")
 	}
 }
 
@@ -117,11 +127,9 @@ func (c *claimer) conn(i int) {
 	if conn.Ending == Closed {
 		c.add("SOCKET-24")
 	}
-	page := false
 	for _, a := range conn.Arrivals {
 		if a.Op >= 0 {
-			o := &c.h.Operations[a.Op]
-			page = page || o.Kind == Read && o.Known() && o.Answer.Code == ""
+			c.page(a.Op)
 		}
 		t := a.Event
 		switch {
@@ -136,9 +144,25 @@ func (c *claimer) conn(i int) {
 			if t.Cause == "shutdown" {
 				c.add("MGR-24")
 			}
+			// Whoever is told an ending was subscribed before, and would have been told of a start.
+			if t.Cause == "cancelled" && !c.w.run(conn.Boot, t.Run).started {
+				c.add("MGR-11", "MGR-12")
+			}
 		}
 	}
-	if page {
-		c.add("SOCKET-14")
+}
+
+// page is what a page shows that was asked for beside something else.
+func (c *claimer) page(op int) {
+	o := &c.h.Operations[op]
+	if o.Kind != Read || !o.Known() || o.Answer.Code != "" {
+		return
+	}
+	for i := range c.h.Operations {
+		p := &c.h.Operations[i]
+		if i != op && p.Conn == o.Conn && p.Known() && p.Kind != Shutdown && p.Kind != Read && p.Call < o.Return && p.Return > o.Call {
+			c.add("SOCKET-14")
+			return
+		}
 	}
 }

@@ -71,6 +71,19 @@ func (r *recorder) close(ctx context.Context) error {
 			}
 		}
 	}
+	// A token is free again, unless a request that was cut off comes just now.
+	for _, t := range tokens {
+		a, err := ask(s, Operation{Kind: Run, Token: t, Program: Refused})
+		if err != nil {
+			return err
+		}
+		if _, err := ask(s, Operation{Kind: Cancel, Run: a.Answer.Run}); err != nil {
+			return err
+		}
+		if err := s.await(ctx, s.ended(a.Answer.Run)); err != nil {
+			return fmt.Errorf("%s, which was cancelled: %w", a.Label(), err)
+		}
+	}
 	r.stayed[s] = true
 	s.leave()
 	return nil
