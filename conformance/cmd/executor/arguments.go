@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // options is what the manager's argument list says.
@@ -98,6 +99,7 @@ func open(numbers map[**os.File]string) error {
 		fds[to] = fd
 	}
 	for to, fd := range fds {
+		syscall.CloseOnExec(fd) // a forked member gets the log, which it is given, and nothing else
 		*to = os.NewFile(uintptr(fd), "descriptor "+strconv.Itoa(fd))
 	}
 	return nil
