@@ -22,6 +22,8 @@ func helper(verb string) int {
 		return boolCode(err == nil)
 	case "headless":
 		return endLeaderThread()
+	case "daemon":
+		return daemonOfOne()
 	case "pidns":
 		return insideNamespace(os.Getenv("EXECUTION_CASE"))
 	}

@@ -31,6 +31,15 @@ type Command struct {
 	Timeout time.Duration
 	// ReapGroup ends what is left of the group once the leader has exited.
 	ReapGroup bool
+	// DieWithParent has the kernel send SIGKILL to the child when the daemon
+	// dies, by whatever signal. It covers the child alone, not what the child
+	// forked. When the registry is closed the protection ends, and the child
+	// may be killed then.
+	DieWithParent bool
+	// CutPipes closes the daemon's ends of the pipes at the terminal marker:
+	// a process that still writes them gets SIGPIPE and costs no descriptor.
+	// Otherwise they are drained to their end.
+	CutPipes bool
 
 	// Capture replaces the registry's capture plan; nil: the registry's.
 	Capture *Capture
@@ -45,7 +54,12 @@ type Command struct {
 type Descriptor struct {
 	// File is inherited. It stays the caller's to close.
 	File *os.File
-	// Sink, when File is nil, receives what the child writes to the pipe, in
+	// Open, when File is nil, makes the file at the spawn, so that a command
+	// that waits for admission holds none. No other child is created meanwhile,
+	// so it must not block. The core closes the descriptor, which has to be
+	// close-on-exec, once the child has its copy or the spawn has failed.
+	Open func() (fd int, err error)
+	// Sink, when both are nil, receives what the child writes to the pipe, in
 	// order, from one goroutine. The command's end waits for its end of file
 	// as it does for stdout's, within the linger.
 	Sink io.Writer
@@ -78,7 +92,7 @@ func (c *Command) Validate() error {
 		return invalid(OpChdir, "the working directory holds a NUL byte")
 	}
 	for i, d := range c.Descriptors {
-		if d.File == nil && d.Sink == nil {
+		if d.File == nil && d.Open == nil && d.Sink == nil {
 			return invalid(OpPipe, fmt.Sprintf("descriptor %d has neither a file nor a sink", i+3))
 		}
 	}

@@ -50,8 +50,9 @@ type Result struct {
 	// Stdout and Stderr are what the capture plan kept. They are shared with
 	// the record: the caller must not change them.
 	Stdout, Stderr    []byte
-	Truncated         bool // a stream holds less than was written
-	WritersMayBeAlive bool // the linger passed with a pipe still open
+	Truncated         bool      // a stream holds less than was written
+	Missing           [2]uint64 // how many bytes of Stdout and of Stderr were not kept
+	WritersMayBeAlive bool      // the linger passed with a pipe still open
 	Total             uint64
 	Cause             Cause
 	FinishedAt        time.Time
@@ -76,6 +77,7 @@ type Exec struct {
 	decided chan struct{} // closed when the start has its outcome
 	refusal error         // of a start that failed; set before decided is closed
 	done    chan struct{} // closed at the terminal marker
+	exited  chan struct{} // closed once the leader's status was collected
 	visible bool          // a Lookup finds it; guarded by the registry's lock
 
 	group   group
@@ -114,6 +116,11 @@ func (e *Exec) Key() Key { return e.key }
 // Done is closed at the terminal marker: from then on Poll shows a result,
 // Registry.Counts does not count the command as busy and stdin is closed.
 func (e *Exec) Done() <-chan struct{} { return e.done }
+
+// Exited is closed once the leader's exit was observed, before the reap of its
+// group and the drain of its pipes. After Registry.Close it may stay open for
+// ever.
+func (e *Exec) Exited() <-chan struct{} { return e.exited }
 
 // Poll returns the state. It changes nothing.
 func (e *Exec) Poll() Snapshot {

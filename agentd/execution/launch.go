@@ -46,7 +46,8 @@ func (r *Registry) launchOnce(ctx context.Context, e *Exec, prepare func(context
 		release()
 		return err
 	}
-	s, err := spawn(r.waits, c, capture)
+	var s *spawned
+	r.create(c, func() { s, err = spawn(r.waits, c, capture) })
 	if err != nil {
 		release()
 		return err

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"errors"
 	"os"
 	"sync"
 
@@ -44,7 +45,7 @@ func (e *Exec) pump(f *os.File, sink func([]byte), name string) {
 			break
 		}
 	}
-	if err != nil && e.reg.base.Err() == nil {
+	if err != nil && e.reg.base.Err() == nil && !errors.Is(err, os.ErrClosed) { // CutPipes
 		e.reg.cfg.Log.Error("cannot read a pipe", "exec_id", e.key.ID, "err", err)
 	}
 	e.pipeEnded(name)

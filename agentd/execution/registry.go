@@ -19,6 +19,7 @@ type Registry struct {
 	base   context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // goroutines of the core
+	parent parentThread   // creates the children that die with the daemon
 
 	busy atomic.Int64 // registered commands without a terminal marker
 
@@ -120,6 +121,7 @@ func (r *Registry) reserve(ctx context.Context, k Key, waited bool) (*Exec, keyS
 	e := &Exec{
 		reg: r, key: k, order: r.order, cmd: &Command{},
 		decided: make(chan struct{}), done: make(chan struct{}), drained: make(chan struct{}),
+		exited: make(chan struct{}),
 	}
 	e.group.table, e.group.kill = r.table, killGroup
 	e.stdin.turn = make(chan struct{}, 1)
@@ -213,7 +215,11 @@ func (r *Registry) Close(ctx context.Context) error {
 		e.stop()
 	}
 	done := make(chan struct{})
-	go func() { r.wg.Wait(); close(done) }()
+	go func() {
+		r.wg.Wait()
+		r.parent.end() // nothing spawns any more
+		close(done)
+	}()
 	select {
 	case <-done:
 		return nil

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"os"
 	"syscall"
 	"time"
 
@@ -135,6 +136,7 @@ func (e *Exec) collectLeader() Status {
 	status := e.proc.Collect()
 	g.collected, g.reaped = true, reaped
 	e.leaderEnded = true
+	close(e.exited)
 	if e.deadline != nil {
 		e.deadline.Stop()
 	}
@@ -231,9 +233,16 @@ func (e *Exec) finish(status Status) {
 	}
 	close(e.done)
 	release := e.release
+	var cut []*os.File
+	if e.cmd.CutPipes {
+		cut = e.pipes
+	}
 	e.mu.Unlock()
 	if stdin != nil {
 		stdin.Close()
+	}
+	for _, f := range cut {
+		f.Close()
 	}
 	release()
 }
@@ -244,6 +253,7 @@ func (e *Exec) outcomeLocked(status Status, now time.Time) Result {
 		Cause: e.cause, FinishedAt: now,
 		Stdout: e.store.text[Stdout].bytes(e.store.cap.Mark), Stderr: e.store.text[Stderr].bytes(e.store.cap.Mark),
 		Truncated: e.store.text[Stdout].truncated() || e.store.text[Stderr].truncated(),
+		Missing:   [2]uint64{e.store.text[Stdout].missing(), e.store.text[Stderr].missing()},
 	}
 	switch {
 	case !status.Known: // a failed wait: neither is known (wire facts, section 7.2)

@@ -55,7 +55,7 @@ func (s *spawned) create(w *Waits, c *Command, capture Capture) error {
 	if err != nil {
 		return err
 	}
-	s.proc, err = w.start(c.Path, c.Args, &syscall.ProcAttr{
+	attr := &syscall.ProcAttr{
 		Dir:   c.Dir,
 		Env:   c.Env,
 		Files: files.fds,
@@ -65,7 +65,11 @@ func (s *spawned) create(w *Waits, c *Command, capture Capture) error {
 		// (wire facts, section 7.1), so no moment exists in which a signal to
 		// it would miss the child.
 		Sys: &syscall.SysProcAttr{Setpgid: true, Credential: c.Credential},
-	})
+	}
+	if c.DieWithParent {
+		attr.Sys.Pdeathsig = syscall.SIGKILL
+	}
+	s.proc, err = w.start(c.Path, c.Args, attr)
 	return err
 }
 
@@ -105,6 +109,13 @@ func (s *spawned) open(c *Command, capture Capture) (f childFiles, err error) {
 		d := c.Descriptors[i]
 		if d.File != nil {
 			f.fds = append(f.fds, d.File.Fd())
+			continue
+		}
+		if d.Open != nil {
+			var fd int
+			if fd, err = d.Open(); err == nil {
+				f.add(fd)
+			}
 			continue
 		}
 		var r *os.File

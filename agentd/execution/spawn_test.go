@@ -189,6 +189,34 @@ func TestSpawnDescriptors(t *testing.T) {
 	}
 }
 
+// A descriptor that is opened at the spawn reaches the child, and the core
+// closes its own copy: the pipe ends with the child. A failed opening is a
+// failed spawn.
+func TestSpawnOpensDescriptors(t *testing.T) {
+	var read *os.File
+	cmd := sh("echo to the pipe >&4")
+	var sink bytes.Buffer
+	cmd.Descriptors = []Descriptor{{Sink: &sink}, {Open: func() (int, error) {
+		r, w := pipe(t)
+		read = r
+		fd, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		w.Close()
+		return fd, err
+	}}}
+	finished(t, start(t, newRegistry(t, Config{}), "x", cmd))
+	if got, err := io.ReadAll(read); err != nil || string(got) != "to the pipe\n" {
+		t.Errorf("the pipe holds %q, %v", got, err)
+	}
+	refusal := errors.New("no descriptor")
+	cmd = sh("true")
+	cmd.Descriptors = []Descriptor{{Open: func() (int, error) { return -1, refusal }}}
+	_, _, err := newRegistry(t, Config{}).Start(t.Context(), Key{ID: "y"}, func(context.Context) (*Command, error) { return cmd, nil })
+	var failed *SpawnError
+	if !errors.As(err, &failed) || failed.Op != OpPipe || !errors.Is(err, refusal) {
+		t.Errorf("a descriptor that cannot be opened: %v", err)
+	}
+}
+
 // Capture policies: nothing, and the newest bytes with a mark.
 func TestCapturePolicies(t *testing.T) {
 	for _, c := range []struct {

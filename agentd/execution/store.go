@@ -74,6 +74,9 @@ func (t *text) truncated() bool {
 	return t.total > uint64(len(t.head)+len(t.tail)) // OUT-2: exactly the cap is whole
 }
 
+// missing counts the bytes of the stream that the result does not hold.
+func (t *text) missing() uint64 { return t.total - uint64(len(t.head)+len(t.tail)) }
+
 // bytes is the result's text of the stream: the head, the mark where bytes are
 // missing, the tail. Without a tail it is the head itself, not a copy.
 func (t *text) bytes(mark []byte) []byte {

@@ -91,6 +91,26 @@ const (
 	ArchiveWalk    Action = "ArchiveWalk"    // a member of a download is about to be opened
 )
 
+// The run transitions of the manager (model/manager). A point carries its Run,
+// and where a connection asked for the step its Conn and its Request.
+const (
+	RunAccept    Action = "RunAccept"    // a run request is answered with its id: attributes "known" and "token"
+	RunReject    Action = "RunReject"    // validation or version resolution failed: the run ends without a process
+	RunGrant     Action = "RunGrant"     // the run at the head of the queue takes its permits
+	RunSpawn     Action = "RunSpawn"     // the process is created and started is published
+	RunSpawnFail Action = "RunSpawnFail" // no process could be created: the permits are back
+	RunAbort     Action = "RunAbort"     // a run that was stopped before its spawn ends: the permits are back
+	RunExit      Action = "RunExit"      // the process's exit is observed: its permits are back and its cause is fixed
+	RunFinish    Action = "RunFinish"    // the result is stored and the terminal event of a process published
+	RunStop      Action = "RunStop"      // a cancel, a deadline or the shutdown is accepted: attributes "cause" and "effective"
+	RunAttach    Action = "RunAttach"    // a snapshot and a subscription are taken in one step
+	RunAck       Action = "RunAck"       // an ended run is released
+	RunExpire    Action = "RunExpire"    // an ended run is released by its retention
+	RunRead      Action = "RunRead"      // a page of an artifact is read
+	ConnDeliver  Action = "ConnDeliver"  // a message leaves a connection's queue
+	ConnClose    Action = "ConnClose"    // a connection ended: its subscriptions are gone
+)
+
 // Point says where the code stands. Zero fields do not apply.
 type Point struct {
 	Action  Action
@@ -98,6 +118,8 @@ type Point struct {
 	Exec    string // exec id
 	Reader  uint64 // serial number of a stream reader within its exec, from 1
 	Member  uint64 // position of a member within its archive, from 1
+	Run     uint64 // id of a run of the manager, from 1
+	Conn    uint64 // serial number of a connection of the manager, from 1
 }
 
 // Event is one transition taken. Attrs holds what a model needs to judge it:

@@ -34,8 +34,11 @@ type part struct {
 }
 
 // check decides a partition. The visualization is of a longest order that the specification allows.
-func (p part) check() (Verdict, porcupine.LinearizationInfo) {
-	result, info := porcupine.CheckOperationsVerbose(p.model, p.operations, judgeLimit)
+func (p part) check() (Verdict, porcupine.LinearizationInfo) { return Check(p.model, p.operations) }
+
+// Check decides one partition. The information is on a longest order that the model allows.
+func Check(m porcupine.Model, operations []porcupine.Operation) (Verdict, porcupine.LinearizationInfo) {
+	result, info := porcupine.CheckOperationsVerbose(m, operations, judgeLimit)
 	switch result {
 	case porcupine.Ok:
 		return Linearizable, info

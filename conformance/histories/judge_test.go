@@ -247,10 +247,9 @@ func TestFailuresReachTheResult(t *testing.T) {
 
 func TestOverlappingIsCounted(t *testing.T) {
 	t.Attr("requirement", "VERIFY-23")
-	h := &History{Operations: []Operation{
+	if got := overlapping([]Drawn{
 		{Client: 0, Call: 0, Return: 10}, {Client: 1, Call: 5, Return: 7}, {Client: 1, Call: 20, Return: 30}, {Client: 0, Call: 31, Return: -1}, {Client: 1, Call: 90, Return: 95},
-	}}
-	if got := h.overlapping(); got != 4 {
+	}); got != 4 {
 		t.Errorf("%d operations overlap, want 4", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 )
 
@@ -40,9 +41,6 @@ type Drawn struct {
 
 // add counts a judged history. samples says how many histories are kept for drawing.
 func (r *Result) add(h *History, v Verdict, samples int) {
-	r.Histories++
-	r.Operations += int64(len(h.Operations))
-	r.Overlapping += int64(h.overlapping())
 	for i := range h.Operations {
 		o := &h.Operations[i]
 		if !o.Known() {
@@ -52,11 +50,20 @@ func (r *Result) add(h *History, v Verdict, samples int) {
 	if v == Linearizable {
 		h.claims(r.Requirements)
 	}
-	if v == Undecided {
+	r.Count(h.sample(v), samples)
+}
+
+// Count counts a judged history but for what it shows and leaves open, which its
+// kind knows. samples says how many histories are kept for drawing.
+func (r *Result) Count(s Sample, samples int) {
+	r.Histories++
+	r.Operations += int64(len(s.Operations))
+	r.Overlapping += int64(overlapping(s.Operations))
+	if s.Verdict == Undecided {
 		r.Undecided++
 	}
 	if len(r.Samples) < samples {
-		r.Samples = append(r.Samples, h.sample(v))
+		r.Samples = append(r.Samples, s)
 	}
 }
 
@@ -74,23 +81,22 @@ func (h *History) sample(v Verdict) Sample {
 }
 
 // overlapping counts the operations that overlap at least one operation of another client.
-func (h *History) overlapping() int {
-	ops := make([]*Operation, len(h.Operations))
-	for i := range h.Operations {
-		ops[i] = &h.Operations[i]
-	}
+func overlapping(drawn []Drawn) int {
+	ops := slices.Clone(drawn)
 	sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
 	n := 0
-	for i, o := range ops {
-		if overlapsAny(ops, i, o) {
+	for i := range ops {
+		if overlapsAny(ops, i) {
 			n++
 		}
 	}
 	return n
 }
 
-func overlapsAny(ops []*Operation, i int, o *Operation) bool {
-	for j, p := range ops {
+func overlapsAny(ops []Drawn, i int) bool {
+	o := &ops[i]
+	for j := range ops {
+		p := &ops[j]
 		if j == i || p.Client == o.Client {
 			continue
 		}

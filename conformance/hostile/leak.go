@@ -51,9 +51,13 @@ func startWatch(ctx context.Context, p *probe) *watch {
 		w.before, still = now, still+1
 		return still > 5, nil
 	})
-	_ = os.WriteFile(procFile(w.pid, "clear_refs"), []byte("5"), 0) // else the present size counts
+	markPeak(w.pid)
 	return w
 }
+
+// markPeak makes the peak of a process begin anew; where it cannot, the present
+// size counts.
+func markPeak(pid int) { _ = os.WriteFile(procFile(pid, "clear_refs"), []byte("5"), 0) }
 
 // judge waits until the daemon holds no more than before and says what it still
 // holds when the wait is over, and what could not be seen.

@@ -73,7 +73,8 @@ type Spec[S comparable] struct {
 	Project func(t Transition[S]) Observation
 
 	Skips []Skip[S]
-	// Cover bounds and steers the transition cover.
+	// Cover bounds and steers the transition cover. With its Abstract set, what is replayed are (action, abstract state)
+	// pairs instead of all transitions, and so the result counts.
 	Cover model.CoverOptions[S]
 	// Parallel is the number of paths replayed at once; 0 means 2.
 	Parallel int
@@ -101,11 +102,19 @@ func Run[S comparable](ctx context.Context, s Spec[S]) (*Result, error) {
 	run := &runner[S]{spec: &s, plan: plan, taken: map[Transition[S]]bool{}}
 	run.all(ctx)
 	r.Failures, r.Steps = run.failures, run.steps
+	pairs := map[pair]bool{}
 	for t := range run.taken {
-		r.Replayed++
+		if s.Cover.Abstract != nil {
+			pairs[s.pairOf(t)] = true
+		} else {
+			r.Replayed++
+		}
 		for _, id := range demonstrates(&s.Model, t) {
 			r.Requirements[id]++
 		}
+	}
+	if s.Cover.Abstract != nil {
+		r.Unit, r.Replayed = "pairs", len(pairs)
 	}
 	r.Seconds = time.Since(started).Seconds()
 	return r, ctx.Err()

@@ -218,3 +218,29 @@ func TestResultIsWritten(t *testing.T) {
 		t.Error("a result that cannot be written was not noticed")
 	}
 }
+
+// TestPairsAreCounted replays (action, abstract state) pairs: the result counts
+// them, a fault is noticed, and skips are refused.
+func TestPairsAreCounted(t *testing.T) {
+	spec := func(wrong string) Spec[counter] {
+		s := counterSpec(wrong, new(int))
+		s.Cover.Abstract = func(s counter) uint64 { return min(uint64(s.Value), 1) }
+		return s
+	}
+	r, err := Run(t.Context(), spec(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Read and Increment at zero; those and Reset above.
+	if err := r.Err(); err != nil || r.Transitions != 5 || r.Replayed != 5 || r.Unit != "pairs" {
+		t.Errorf("%v, %+v", err, r)
+	}
+	if r, err := Run(t.Context(), spec("blind")); err != nil || r.Err() == nil {
+		t.Errorf("a fault was not noticed: %v, %+v", err, r)
+	}
+	s := spec("")
+	s.Skips = []Skip[counter]{{Action: "Reset", Reason: "it is not there"}}
+	if _, err := Run(t.Context(), s); err == nil {
+		t.Error("a replay of pairs skipped transitions")
+	}
+}

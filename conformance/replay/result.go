@@ -12,8 +12,9 @@ type Result struct {
 	Model       string    `json:"model"`
 	Config      string    `json:"config"`
 	Target      string    `json:"target,omitempty"`
-	Transitions int       `json:"transitions"` // distinct transitions of the model's reachable graph
-	Replayed    int       `json:"replayed"`    // of those, taken on the system and found right
+	Transitions int       `json:"transitions"`    // distinct transitions of the model's reachable graph, or what Unit says
+	Replayed    int       `json:"replayed"`       // of those, taken on the system and found right
+	Unit        string    `json:"unit,omitempty"` // "pairs": of an action and an abstract state, instead of transitions
 	Skips       []Skipped `json:"skips"`
 	Paths       int       `json:"paths"`
 	Steps       int       `json:"steps"` // steps over all paths, repetitions included

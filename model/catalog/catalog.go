@@ -10,6 +10,7 @@ import (
 	"microvms/model/execstart"
 	"microvms/model/execution"
 	"microvms/model/handlers"
+	"microvms/model/manager"
 	"microvms/model/transfer"
 	"microvms/model/tunnel"
 )
@@ -24,6 +25,7 @@ func All() []model.Suite {
 		tunnel.Suite(),
 		transfer.Suite(),
 		admission.Suite(),
+		manager.Suite(),
 		bench.Suite(),
 	}
 }

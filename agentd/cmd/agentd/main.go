@@ -1,6 +1,9 @@
 // Command agentd is the daemon inside a MicroVM. It serves wire version 1 on
 // AGENTD_PORT, logs JSON lines to stdout and ends cleanly on SIGTERM and
 // SIGINT. All settings come from AGENTD_* variables; see --help.
+//
+// As agentd manager it runs on a host instead, and serves the Manager Socket
+// Protocol; see agentd manager --help.
 package main
 
 import (

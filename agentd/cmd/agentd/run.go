@@ -27,6 +27,7 @@ const (
 const usage = `agentd serves the MicroVM wire protocol, version 1.
 
 Usage: agentd [--listen HOST] [--trace FILE] [--help | --version]
+       agentd manager [--help]
 
   --listen HOST  IPv4 address to listen on (default 0.0.0.0)
   --trace FILE   record every transition as one JSON line in FILE
@@ -60,9 +61,7 @@ keeps its default, with a warning in the log.
 
 Accepted, and without effect in this version:
 
-  AGENTD_REPAIR_IDENTITY              identity repair at bootstrap: none runs
-  AGENTD_HOOK_HANDLER_TIMEOUT_SECS    time for a handler of the image: none runs
-  AGENTD_STREAM_CHANNEL_CAPACITY      events queued for a reader: none are queued
+  AGENTD_STREAM_CHANNEL_CAPACITY  events queued for a reader: none are queued
 
 Logs are JSON lines on stdout; the line with msg "listening" carries the
 address as addr. Example:
@@ -73,6 +72,9 @@ address as addr. Example:
 // run is the command without its process: it serves until ctx ends and returns
 // the exit code.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, p process) int {
+	if len(args) > 0 && args[0] == "manager" {
+		return runManager(ctx, args[1:], environ, stdout, stderr, p)
+	}
 	flags := flag.NewFlagSet("agentd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	host := flags.String("listen", "0.0.0.0", "")

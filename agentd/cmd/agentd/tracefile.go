@@ -16,7 +16,8 @@ import (
 //
 //	{"seq":1,"action":"ExecStart","request":7,"exec":"e1","attrs":{"known":false}}
 //
-// request, exec, reader and attrs are left out where they do not apply.
+// request, exec, reader, member, run, conn and attrs are left out where they do
+// not apply.
 type traceFile struct {
 	mu   sync.Mutex
 	file *os.File
@@ -59,6 +60,12 @@ func (t *traceFile) Record(e trace.Event) {
 	}
 	if e.Member != 0 {
 		b = strconv.AppendUint(append(b, `,"member":`...), e.Member, 10)
+	}
+	if e.Run != 0 {
+		b = strconv.AppendUint(append(b, `,"run":`...), e.Run, 10)
+	}
+	if e.Conn != 0 {
+		b = strconv.AppendUint(append(b, `,"conn":`...), e.Conn, 10)
 	}
 	// PROG-7: attributes are numbers and fixed words; nothing hands a body or a token to a recorder.
 	for i, a := range e.Attrs {

@@ -75,8 +75,8 @@ func (a *app) run(ctx context.Context, args []string) (code int) {
 
 // parse turns the arguments into the command to run.
 func (a *app) parse(args []string) (runner, error) {
-	var root root
-	parser, err := kong.New(&root, kong.Name("microvm"), kong.Description(description),
+	root := newRoot(args)
+	parser, err := kong.New(root, kong.Name("microvm"), kong.Description(description),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(func(code int) { panic(exitRequest(code)) }),
 		kong.Vars{"version": versionText()}, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ShortUsageOnError())
@@ -89,7 +89,7 @@ func (a *app) parse(args []string) (runner, error) {
 	}
 	// "exec -- argv…" runs argv without a shell; only the words before "--" are
 	// this command's own.
-	if at := slices.Index(args, "--"); at >= 0 && commandName(args[:at]) == "exec" {
+	if at := slices.Index(args, "--"); at >= 0 && takesWords(args[:at]) {
 		a.argv, a.direct, args = args[at+1:], true, args[:at]
 	}
 	parsed, err := parser.Parse(args)
@@ -100,14 +100,19 @@ func (a *app) parse(args []string) (runner, error) {
 	return parsed.Selected().Target.Addr().Interface().(runner), nil
 }
 
-// commandName is the first word that is no flag. Flags before it have no value.
-func commandName(args []string) string {
-	for _, arg := range args {
-		if !strings.HasPrefix(arg, "-") {
-			return arg
-		}
+// words are those of the arguments that are no flags, up to "--". They begin with
+// the command, since flags before it have no value.
+func words(args []string) []string {
+	if at := slices.Index(args, "--"); at >= 0 {
+		args = args[:at]
 	}
-	return ""
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "-") })
+}
+
+// takesWords reports whether the command hands on the words after "--".
+func takesWords(args []string) bool {
+	w := words(args)
+	return len(w) > 0 && w[0] == "exec" || len(w) > 1 && w[0] == "manager" && w[1] == "run"
 }
 
 // rawFormat decides the format without a parser: json wins over dense.

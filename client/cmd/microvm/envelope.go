@@ -58,6 +58,7 @@ type commandError struct {
 	exit        int // overrides the kind's exit code when not 0
 	data        map[string]any
 	suggestions []string
+	own         bool // the suggestions stand in for the row's hint and finding
 	compact     bool // it ends a stream of JSON lines
 }
 
@@ -119,11 +120,14 @@ func (a *app) failure(err error) (errorEnvelope, bool) {
 	if errors.As(err, &ce) {
 		maps.Copy(env.Data, ce.data)
 		env.Suggestions = append(env.Suggestions, ce.suggestions...)
+		if ce.own {
+			env.Finding = ""
+		}
 		if ce.exit != 0 {
 			env.ExitCode = ce.exit
 		}
 	}
-	if hint := hintOf(err, row); hint != "" {
+	if hint := hintOf(err, row); hint != "" && (ce == nil || !ce.own) {
 		env.Suggestions = append(env.Suggestions, hint)
 	}
 	if daemonStatus(err) {

@@ -20,10 +20,9 @@ type runner interface {
 
 // root is the command tree, from which the parser, help and completion come.
 type root struct {
-	JSON    bool             `name:"json" help:"Write one JSON envelope to stdout."`
-	Dense   bool             `help:"Write one short line; with --json, compact JSON."`
-	Quiet   bool             `short:"q" help:"No progress on stderr. Warnings stay."`
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	JSON  bool `name:"json" help:"Write one JSON envelope to stdout."`
+	Dense bool `help:"Write one short line; with --json, compact JSON."`
+	Quiet bool `short:"q" help:"No progress on stderr. Warnings stay."`
 
 	Exec       execCommand       `cmd:"" help:"Run a command and print its output."`
 	Stdin      stdinCommand      `cmd:"" help:"Write to the input of a running command."`
@@ -34,7 +33,24 @@ type root struct {
 	Tunnel     tunnelCommand     `cmd:"" help:"Forward a local port to a port in the VM."`
 	Health     healthCommand     `cmd:"" help:"Show the daemon's health."`
 	Cost       costCommand       `cmd:"" help:"Estimate what a VM costs; compare running with suspended."`
+	Manager    managerCommand    `cmd:"" help:"Run executors on a host through agentd manager."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
+
+	kong.Plugins // see newRoot
+}
+
+// versionFlag is the global flag --version.
+type versionFlag struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// newRoot is the tree for the arguments. `manager run` has a --version of its
+// own, the executor's, beside which the global one does not exist.
+func newRoot(args []string) *root {
+	if w := words(args); len(w) > 1 && w[0] == "manager" && w[1] == "run" {
+		return &root{}
+	}
+	return &root{Plugins: kong.Plugins{&versionFlag{}}}
 }
 
 // attach is the group of flags that name a daemon.
@@ -53,7 +69,7 @@ type entry struct {
 
 // registry has one entry for each command of the tree, in its order.
 //
-// CLI-26: help, completion and scripts are written from it.
+// CLI-26, MCLIENT-31: help, completion and scripts are written from it.
 var registry = []entry{
 	{"exec", "microvm.exec", []string{"execId", "exitCode", "stdout", "stderr", "truncated", "phase"},
 		"microvm exec 'make test 2>&1 | tail'        # one word: a script of /bin/sh\n" +
@@ -109,8 +125,38 @@ var registry = []entry{
 			"No call is made. All figures are estimates from the rates of us-east-1 that this command was built with; a total that " +
 			"leaves out what has no price says \"at least\".\n" +
 			"A plan is over --max-cost when what is priced is over it; --on-breach abort then exits 12."},
+	{"manager run", "microvm.manager.run", runKeys,
+		"microvm manager run --socket /tmp/manager.sock --version demo -- stdout=hello   # words after -- go to the executor\n" +
+			"microvm manager run --major 0 --deadline 90s --calldata @call.bin\n" +
+			"microvm manager run -f request.yaml --token order-66                           # keys as on the wire\n" +
+			"microvm manager run --detach --version demo                                    # print the run's id and leave\n\n" +
+			"Prints what the run wrote to stdout and stderr once it has ended, and its lifecycle on stderr; --debug-mode disabled keeps no output.\n" +
+			"Exit code 0 only if the executor exited 0; 13 for every other end of a process (cancelled, deadline and shutdown included); " +
+			"12 if it failed to start, so that no process was created. --propagate-exit hands on the executor's own code.\n" +
+			"The first Ctrl-C leaves: the run goes on, exit code 11. A second one within a second ends it.\n" +
+			"A lost connection is made again and the run followed further. After a restart of the manager the run is lost: exit code 9.\n\n" +
+			"A request file is YAML or JSON over the defaults of the flags, such as:\n\n" +
+			"  selector: {kind: version, version: v0.3.0}\n" +
+			"  deadline: 1.5m\n" +
+			"  calldata: {method: transfer, args: [0x00000000000000000000000000000000000000aa, 10]}\n" +
+			"  message: {chain_id: 61999, value: 0, is_init: true}"},
+	{"manager attach", "microvm.manager.attach", runKeys,
+		"microvm manager attach 00f1e2d3c4b5a697/12             # to its end; print its output; it stays with the manager\n" +
+			"microvm manager attach 12 --no-wait                    # what is it doing?\n\n" +
+			"Exit codes are those of microvm manager run; --no-wait exits 0 whatever the run does. Without --ack the run stays known, for others to read."},
+	{"manager cancel", "microvm.manager.cancel", []string{"runId"}, "microvm manager cancel 00f1e2d3c4b5a697/12\n\n" +
+		"It does not wait for the end, and does nothing to a run that has ended."},
+	{"manager ack", "microvm.manager.ack", []string{"runId"}, "microvm manager ack 00f1e2d3c4b5a697/12\n\n" +
+		"Unacked runs are dropped some minutes after their end, 5 unless the manager was told otherwise."},
+	{"manager artifact", "microvm.manager.artifact", []string{"runId", "field", "totalLen", "offset", "bytes", "text", "lossy"},
+		"microvm manager artifact 12 genvm_log | jq .\n" +
+			"microvm manager artifact 12 stdout --output out.txt\n" +
+			"microvm manager artifact 12 stdout --offset 1000 --max-len 100"},
+	{"manager status", "microvm.manager.status", []string{"llmModule", "webModule", "permits", "runs"}, "microvm manager status --socket /tmp/manager.sock"},
 	{"completion", "microvm.completion", []string{"shell", "script"}, "source <(microvm completion bash)"},
 }
+
+var runKeys = []string{"runId", "token", "phase", "cause", "exitCode", "finishedAt", "version", "stdout", "stderr", "log", "consumedResult", "metrics", "acked"}
 
 // example is the text that a command's help ends with.
 func example(name string) string {
@@ -132,6 +178,19 @@ func (*tunnelCommand) Help() string     { return example("tunnel") }
 func (*healthCommand) Help() string     { return example("health") }
 func (*costCommand) Help() string       { return example("cost") }
 func (*completionCommand) Help() string { return example("completion") }
+
+func (*managerRunCommand) Help() string      { return example("manager run") }
+func (*managerAttachCommand) Help() string   { return example("manager attach") }
+func (*managerCancelCommand) Help() string   { return example("manager cancel") }
+func (*managerAckCommand) Help() string      { return example("manager ack") }
+func (*managerArtifactCommand) Help() string { return example("manager artifact") }
+func (*managerStatusCommand) Help() string   { return example("manager status") }
+
+// Help says what the group is about.
+func (*managerCommand) Help() string {
+	return "A manager runs executors on a host and tells how each ended. Start one with agentd manager; it asks for no credential. " +
+		"The commands find it by --socket, --url or MICROVM_MANAGER. A run is named BOOT/NUMBER: numbers begin anew with each start of the manager."
+}
 
 // version is stamped by the build.
 var version = "dev"

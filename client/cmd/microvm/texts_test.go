@@ -51,9 +51,14 @@ func vocabulary(t *testing.T) (commands, flags []string) {
 	}
 	for _, cmd := range parser.Model.Children {
 		commands = append(commands, cmd.Name)
+	}
+	for _, cmd := range parser.Model.Leaves(false) {
 		for _, group := range cmd.AllFlags(false) {
 			for _, flag := range group {
 				flags = append(flags, flag.Name)
+				if flag.Tag.Negatable != "" {
+					flags = append(flags, "no-"+flag.Name)
+				}
 			}
 		}
 	}

@@ -1,0 +1,144 @@
+package msp
+
+import (
+	"bytes"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"microvms/agentd/calldata"
+)
+
+func unhex(text string) []byte {
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// smallest is the smallest request that a manager accepts.
+func smallest() *RunRequest {
+	r := NewRunRequest()
+	r.IsSync, r.Message.IsInit = true, true
+	r.HostData, r.Host, r.InitialTimeUnits = "{}", "unix:///h", 60
+	r.Timestamp = At(time.Date(2024, 11, 26, 6, 42, 42, 0, time.UTC))
+	return r
+}
+
+const smallestHex = "000300000000000000010e0372756e5e0d6275636b65745f746f74616c73050863616c6c646174610b0604636f64650004686f73744c756e69783a2f2f2f6809686f73745f64617461147b7d1d696e697469616c5f74696d655f756e6974735f616c6c6f636174696f6ee1030769735f73796e6310156c65616465725f6e6f6e6465745f726573756c747300076d6573736167653e08636861696e5f69640110636f6e74726163745f616464726573731800000000000000000000000000000000000000000769735f696e6974100e6f726967696e5f616464726573731800000000000000000000000000000000000000000e73656e6465725f616464726573731800000000000000000000000000000000000000000e7369676e65725f616464726573731800000000000000000000000000000000000000000576616c7565010873656c6563746f7216046b696e642c6d616a6f72056d616a6f72010974696d657374616d70a401323032342d31312d32365430363a34323a34325a"
+
+// frames are the messages of manager facts, section 2.6.
+var frames = []struct {
+	header  Header
+	payload any
+	hex     string
+}{
+	{Header{MethodHello, 0}, &HelloPayload{Hello{BootID: 7}}, "000100000000000000000e0568656c6c6f1607626f6f745f6964390e70726f746f636f6c5f6d616a6f7201"},
+	{Header{MethodHello, 0}, &HelloPayload{Hello{BootID: 1<<64 - 1}}, "000100000000000000000e0568656c6c6f1607626f6f745f6964f9ffffffffffffffff0f0e70726f746f636f6c5f6d616a6f7201"},
+	{Header{MethodRun, 1}, &RunReply{1}, "000300000000000000010e0867656e766d5f696409"},
+	{Header{MethodAttach, 2}, &Request{Attach: &Attach{7, 1}}, "000400000000000000020e066174746163681607626f6f745f6964390867656e766d5f696409"},
+	{Header{MethodAttach, 2}, &AttachReply{Event{Queued: &Lifecycle{GenvmID: 1}}}, "000400000000000000020e08736e617073686f740e06717565756564160867656e766d5f6964090d686f73745f67656e766d5f696400"},
+	{Header{MethodAttach, 2}, &AttachReply{Event{Started: &Lifecycle{1, ptr("h-1")}}}, "000400000000000000020e08736e617073686f740e0773746172746564160867656e766d5f6964090d686f73745f67656e766d5f69641c682d31"},
+	{Header{MethodCancel, 3}, &Request{Cancel: &Target{1}}, "000500000000000000030e0663616e63656c0e0867656e766d5f696409"},
+	{Header{MethodCancel, 3}, &Empty{}, "0005000000000000000306"},
+	{Header{MethodAck, 4}, &Request{Ack: &Target{1}}, "000600000000000000040e0361636b0e0867656e766d5f696409"},
+	{Header{MethodAck, 4}, &Empty{}, "0006000000000000000406"},
+	{Header{MethodGetArtifact, 5}, &Request{GetArtifact: &GetArtifact{1, Stdout, 0, ChunkBytes}}, "000700000000000000050e0c6765745f617274696661637426056669656c64347374646f75740867656e766d5f696409076d61785f6c656e81808001066f666673657401"},
+	{Header{MethodGetArtifact, 5}, &ArtifactReply{2, []byte("hi")}, "0007000000000000000516046461746113686909746f74616c5f6c656e11"},
+	{Header{MethodGetArtifact, 5}, &ArtifactReply{0, []byte{}}, "000700000000000000051604646174610309746f74616c5f6c656e01"},
+	{Header{MethodEvent, 0}, &Event{Started: &Lifecycle{GenvmID: 1}}, "000200000000000000000e0773746172746564160867656e766d5f6964090d686f73745f67656e766d5f696400"},
+	{Header{MethodEvent, 0}, &Event{FailedToStart: &FailedToStart{1, nil, "no"}}, "000200000000000000000e0f6661696c65645f746f5f73746172741e056572726f72146e6f0867656e766d5f6964090d686f73745f67656e766d5f696400"},
+	{Header{MethodEvent, 0}, &Event{Finished: &Finished{GenvmID: 1, Cause: Exited, ExitCode: ptr(int64(0)), Consumed: []byte{0},
+		FinishedAt: At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), VersionMinor: 3, Sizes: ArtifactSizes{Stdout: 2}}},
+		"000200000000000000000e0866696e6973686564560e61727469666163745f73697a65731e0967656e766d5f6c6f67010673746465727201067374646f757411056361757365346578697465640f636f6e73756d65645f726573756c740b0009657869745f636f6465010b66696e69736865645f6174a401323032362d30312d30315430303a30303a30305a0867656e766d5f6964090d686f73745f67656e766d5f696400076d657472696373000d76657273696f6e5f6d616a6f72010d76657273696f6e5f6d696e6f7219"},
+	{Header{MethodEvent, 0}, &Event{Finished: &Finished{GenvmID: 1, Token: ptr("h"), Cause: Cancelled,
+		FinishedAt: At(time.Date(2026, 1, 1, 0, 0, 0, 123e6, time.UTC))}},
+		"000200000000000000000e0866696e6973686564560e61727469666163745f73697a65731e0967656e766d5f6c6f67010673746465727201067374646f7574010563617573654c63616e63656c6c65640f636f6e73756d65645f726573756c740009657869745f636f6465000b66696e69736865645f6174c401323032362d30312d30315430303a30303a30302e3132335a0867656e766d5f6964090d686f73745f67656e766d5f69640c68076d657472696373000d76657273696f6e5f6d616a6f72010d76657273696f6e5f6d696e6f7201"},
+	{Header{MethodError, 0}, &Error{CodeBadRequestID, "x"}, "000000000000000000001604636f646529076d6573736167650c78"},
+	{Header{MethodError, 33}, &Error{CodeUnknownID, "unknown_id"}, "000000000000000000211604636f646519076d65737361676554756e6b6e6f776e5f6964"},
+	{Header{MethodError, 9}, &Error{CodeNotFinished, "run has not finished"}, "000000000000000000091604636f646531076d657373616765a40172756e20686173206e6f742066696e6973686564"},
+}
+
+func TestFrames(t *testing.T) {
+	t.Attr("requirement", "CALLDATA-11")
+	for _, tc := range frames {
+		got, err := Message(tc.header, tc.payload)
+		if err != nil || hex.EncodeToString(got) != tc.hex {
+			t.Errorf("Message(%v, %+v) = %x, %v, want %s", tc.header, tc.payload, got, err, tc.hex)
+		}
+		header, payload, err := ParseHeader(unhex(tc.hex))
+		if err != nil || header != tc.header {
+			t.Errorf("ParseHeader(%s) = %v, %v, want %v", tc.hex, header, err, tc.header)
+		}
+		decoded := newOf(tc.payload)
+		err = calldata.Unmarshal(payload, decoded)
+		if diff := cmp.Diff(tc.payload, decoded, cmpopts.EquateComparable(Timestamp{}), ignoreMarkers); err != nil || diff != "" {
+			t.Errorf("Unmarshal(%s): %v %s", tc.hex, err, diff)
+		}
+	}
+}
+
+func TestSmallestRun(t *testing.T) {
+	t.Attr("requirement", "CALLDATA-11")
+	want := smallest()
+	want.BucketTotals, want.Calldata = []calldata.Int{}, []byte{6}
+	got, err := (&Request{Run: want}).Message(1)
+	if err != nil || hex.EncodeToString(got) != smallestHex {
+		t.Errorf("Message = %x, %v, want %s", got, err, smallestHex)
+	}
+	header, payload, err := ParseHeader(unhex(smallestHex))
+	if err != nil || header != (Header{MethodRun, 1}) {
+		t.Fatalf("ParseHeader: %v, %v", header, err)
+	}
+	r, err := ParseRequest(header.Method, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, r.Run, cmpopts.EquateComparable(Timestamp{}), ignoreMarkers, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	const data = "760d6275636b65745f746f74616c73050863616c6c646174610b0604636f646500086761735f646174610609686f73745f64617461147b7d0f686f73745f68656c6c6f5f64617461051d696e697469616c5f74696d655f756e6974735f616c6c6f636174696f6ee103156c65616465725f6e6f6e6465745f726573756c747300076d6573736167654608636861696e5f69640110636f6e74726163745f61646472657373180000000000000000000000000000000000000000086461746574696d65dc01323032342d31312d32365430363a34323a34322e3432343234325a0769735f696e6974100e6f726967696e5f616464726573731800000000000000000000000000000000000000000e73656e6465725f616464726573731800000000000000000000000000000000000000000e7369676e65725f616464726573731800000000000000000000000000000000000000000576616c756501166d6573736167655f6665655f616c6c6f636174696f6e050c6d6574686f645f686f7374734d010101010101090909066e6573746564000e7265636f72645f616374696f6e73051372656d61696e696e675f726563757273696f6e00"
+	stdin, err := calldata.Marshal(r.Run.ExecutionData())
+	if err != nil || hex.EncodeToString(stdin) != data {
+		t.Errorf("ExecutionData = %x, %v, want %s", stdin, err, data)
+	}
+	var back ExecutionData
+	if err := calldata.Unmarshal(unhex(data), &back); err != nil {
+		t.Error(err)
+	}
+}
+
+// reported are the vectors of manager facts, section 8, without the method and
+// the length: the octet of the kind, then the map.
+var reported = []struct {
+	code byte
+	hex  string
+}{
+	{0, "6e096261636b74726163650004646174610012646174615f666565735f636f6e73756d65642e056576656e74010b6d6573736167655f666565010f6d6573736167655f72656365697074010d6e6f6e6465745f6f7574707574010773746f726167650113646174615f666565735f72656d61696e696e670509656d697373696f6e73050e657865637574696f6e5f6861736883020101010101010101010101010101010101010101010101010101010101010101046b696e643452657475726e0f6c6c6d5f636f6e73756d7074696f6e01136e6f6e6465745f64697361677265656d656e74000e6e6f6e6465745f726573756c7473050a736d616c6c5f68617368830202020202020202020202020202020202020202020202020202020202020202020f73746f726167655f6368616e67657305117761736d5f73746f72655f68617368657306"},
+	{3, "6e096261636b747261636500046461746124626f6f6d12646174615f666565735f636f6e73756d65642e056576656e74010b6d6573736167655f666565010f6d6573736167655f72656365697074010d6e6f6e6465745f6f7574707574010773746f726167650113646174615f666565735f72656d61696e696e670509656d697373696f6e73050e657865637574696f6e5f6861736803046b696e646c496e7465726e616c4572726f720f6c6c6d5f636f6e73756d7074696f6e01136e6f6e6465745f64697361677265656d656e74000e6e6f6e6465745f726573756c7473050a736d616c6c5f68617368030f73746f726167655f6368616e67657305117761736d5f73746f72655f68617368657306"},
+}
+
+func TestReportedResults(t *testing.T) {
+	t.Attr("requirement", "CALLDATA-11")
+	for _, tc := range reported {
+		var r ReportedResult
+		if err := calldata.Unmarshal(unhex(tc.hex), &r); err != nil {
+			t.Fatal(err)
+		}
+		if code, ok := r.Kind.Code(); !ok || code != tc.code {
+			t.Errorf("kind %q has code %d, want %d", r.Kind, code, tc.code)
+		}
+		if again, err := calldata.Marshal(&r); err != nil || !bytes.Equal(again, unhex(tc.hex)) {
+			t.Errorf("encoding it again: %v", err)
+		}
+	}
+	if a, b := len(reported[0].hex)/2+1, len(reported[1].hex)/2+1; a != 328 || b != 273 {
+		t.Errorf("the vectors have %d and %d octets, want 328 and 273", a, b)
+	}
+}

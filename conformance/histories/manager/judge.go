@@ -1,0 +1,166 @@
+package manager
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"microvms/conformance/histories"
+)
+
+// part is one partition of a history: the runs of one token in one boot.
+// Linearizability is local, so each is judged by itself (Herlihy and Wing 1990,
+// theorem 1). What couples tokens is the permits, and the model lets a run get
+// them at any moment.
+type part struct {
+	name       string
+	operations []porcupine.Operation
+	model      porcupine.Model
+}
+
+// partition names the part that a run is in: a run without a token is one by
+// itself.
+func (w *watch) partition(boot int, id uint64) string {
+	f := w.runs[runKey{boot, id}]
+	if f == nil {
+		return ""
+	}
+	return named(boot, id, f.owner)
+}
+
+func named(boot int, id uint64, owner string) string {
+	if owner == bareOwner {
+		return fmt.Sprintf("boot %d, run %d", boot, id)
+	}
+	return fmt.Sprintf("boot %d, %s", boot, owner)
+}
+
+// parts splits a history.
+func (w *watch) parts() []part {
+	entries, specs := map[string][]porcupine.Operation{}, map[string]*spec{}
+	add := func(name string, client int, e entry, call, end int64) {
+		entries[name] = append(entries[name], porcupine.Operation{ClientId: client + 1, Input: e, Call: call, Return: end})
+	}
+	for i := range w.h.Operations {
+		o := &w.h.Operations[i]
+		name := w.partOf(o)
+		if name == "" {
+			continue
+		}
+		if o.Kind == Run {
+			if specs[name] == nil {
+				specs[name] = &spec{}
+			}
+			specs[name].runs = append(specs[name].runs, o)
+		}
+		add(name, o.Client, entry{op: o, over: w.over[o]}, o.Call, until(o))
+	}
+	for _, c := range w.h.Conns {
+		for _, a := range c.Arrivals {
+			if a.Event != nil {
+				// It was told before it arrived, and what was told stays true.
+				add(w.partition(c.Boot, a.Event.Run), c.Client, entry{told: a.Event}, a.At, a.At)
+			}
+		}
+	}
+	for k := range w.runs {
+		if s := specs[w.partition(k.boot, k.id)]; s != nil {
+			s.ids = append(s.ids, k.id)
+		}
+	}
+	return w.assemble(entries, specs)
+}
+
+// assemble makes the parts, and enters a shutdown into those of its boot.
+func (w *watch) assemble(entries map[string][]porcupine.Operation, specs map[string]*spec) []part {
+	var out []part
+	for name, all := range entries {
+		s := specs[name]
+		if s == nil { // runs of a request that nobody saw answered, and that had no token: anything can be
+			continue
+		}
+		slices.Sort(s.ids)
+		for i := range w.h.Operations {
+			o := &w.h.Operations[i]
+			if o.Kind != Shutdown || !strings.HasPrefix(name, fmt.Sprintf("boot %d,", w.h.boot(o))) {
+				continue
+			}
+			for _, half := range []half{closes, ends} {
+				all = append(all, porcupine.Operation{Input: entry{op: o, half: half}, Call: o.Call, Return: until(o)})
+			}
+		}
+		out = append(out, part{name, all, histories.Search(state{}, s.silent, s.apply)})
+	}
+	slices.SortFunc(out, func(a, b part) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// partOf is the part that an operation is in, "" if it is judged without one: it
+// names no run, or it cannot have had an effect and nobody knows what it saw.
+func (w *watch) partOf(o *Operation) string {
+	boot := w.h.boot(o)
+	switch {
+	case o.Kind == Shutdown, o.Cut == CutBefore, !o.Known() && !o.Kind.Effectful(), o.Kind == Attach && o.Boot != boot:
+		return ""
+	case o.Kind != Run:
+		return w.partition(boot, o.Run)
+	case !o.Bare:
+		return named(boot, 0, o.owner())
+	case o.Known() && o.Answer.Code == "":
+		return named(boot, o.Answer.Run, bareOwner)
+	}
+	return ""
+}
+
+// Judge decides a history: what each connection saw by itself must be sound, and
+// each part must be linearizable. The text says what is wrong.
+func Judge(h *History) (histories.Verdict, string) {
+	w := watched(h)
+	if w.found != "" {
+		return histories.NotLinearizable, w.found
+	}
+	worst, text := histories.Linearizable, ""
+	for _, p := range w.parts() {
+		switch v, _ := histories.Check(p.model, p.operations); v {
+		case histories.NotLinearizable:
+			return v, fmt.Sprintf("part %q of %d entries has no order that the model allows", p.name, len(p.operations))
+		case histories.Undecided:
+			worst, text = v, fmt.Sprintf("part %q of %d entries was not decided in time", p.name, len(p.operations))
+		}
+	}
+	return worst, text
+}
+
+// save writes a history that failed into dir, with drawings of its parts, and
+// returns its path. Where a connection by itself was wrong, every part is drawn.
+//
+// VERIFY-11: a failure that cannot be judged and looked at again is a rumour.
+func (h *History) save(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("cannot make the folder for failed histories: %w", err)
+	}
+	data, err := h.Encode()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, h.Name+".json")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return "", fmt.Errorf("cannot save the history: %w", err)
+	}
+	w := watched(h)
+	for i, p := range w.parts() {
+		v, info := histories.Check(p.model, p.operations)
+		if v == histories.Linearizable && w.found == "" {
+			continue
+		}
+		drawing := filepath.Join(dir, fmt.Sprintf("%s.%d.html", h.Name, i))
+		if err := porcupine.VisualizePath(p.model, info, drawing); err != nil {
+			return path, fmt.Errorf("cannot draw the history: %w", err)
+		}
+	}
+	return path, nil
+}
