@@ -12,7 +12,7 @@ import (
 
 // room is an admission at its cap with connections in given phases.
 func room(grace time.Duration, conns ...*conn) *admission {
-	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour, EvictionGrace: grace}, "v", trace.System{}, func(string, ...any) {})
+	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour, WriteTimeout: time.Hour, EvictionGrace: grace}, "v", trace.System{}, func(string, ...any) {})
 	for i, c := range conns {
 		c.Conn, c.admission, c.serial = &fakeConn{}, a, uint64(i)
 		a.conns[c] = struct{}{}
