@@ -233,7 +233,7 @@ func (e *Exec) finish(status Status) {
 	release := e.release
 	e.mu.Unlock()
 	if stdin != nil {
-		stdin.Close()
+		_ = stdin.Close()
 	}
 	release()
 }
@@ -266,10 +266,10 @@ func (e *Exec) stop() {
 	stdin, pipes := e.stdin.end(), e.pipes
 	e.mu.Unlock()
 	if stdin != nil {
-		stdin.Close()
+		_ = stdin.Close()
 	}
 	for _, f := range pipes {
-		f.Close()
+		_ = f.Close()
 	}
 	e.group.end()
 }
