@@ -87,7 +87,7 @@ func serveOne(t *testing.T, stall time.Duration, atFirst bool) (client net.Conn,
 	one := &oneListener{conns: make(chan net.Conn, 1), addr: server.LocalAddr()}
 	one.conns <- c
 	done := make(chan struct{})
-	go func() { defer close(done); s.Serve(one) }()
+	go func() { defer close(done); _ = s.Serve(one) }()
 	t.Cleanup(func() { close(one.conns); s.Close(); <-done })
 	return client, c, taken
 }
