@@ -195,7 +195,7 @@ func (c *Config) defaultUser() accounts.Default {
 // Serve accepts connections from l until ctx ends or Shutdown is called, and
 // returns nil once that shutdown is complete. It closes l in any case.
 func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
-	defer context.AfterFunc(ctx, func() { d.Shutdown(context.Background()) })()
+	defer context.AfterFunc(ctx, func() { _ = d.Shutdown(context.Background()) })()
 	if err := d.server.Serve(l); err != nil {
 		return fmt.Errorf("cannot serve on %q: %w", l.Addr(), err)
 	}

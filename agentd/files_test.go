@@ -214,7 +214,7 @@ func TestFileUploadThatFails(t *testing.T) {
 		go func() {
 			p.send(head(c.name, c.rest))
 			if c.end {
-				p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+				_ = p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 			}
 		}()
 		if r := p.read("PUT"); r.status != c.status {

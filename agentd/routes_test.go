@@ -62,7 +62,9 @@ func TestStdinOrderOfChecks(t *testing.T) {
 				Data   []byte `json:"data_b64"`
 				Signal string `json:"signal"`
 			}
-			json.Unmarshal([]byte(c.body), &sent)
+			if err := json.Unmarshal([]byte(c.body), &sent); err != nil {
+				t.Fatal(err)
+			}
 			want := fmt.Sprintf(`{"exec_id":"in","written":%d,"eof":%v}`, len(sent.Data), sent.Signal == "eof")
 			if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.body != want {
 				t.Errorf("%s: %s, want %s", c.body, r.body, want)

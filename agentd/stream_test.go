@@ -227,7 +227,7 @@ func TestDeadReaderSlowsNobody(t *testing.T) {
 	})
 	d.startExec("y", nil, "yes")
 	narrow := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 	}}
 	dead, err := narrow.Dial("tcp", d.addr)
 	if err != nil {

@@ -299,7 +299,11 @@ func TestTunnelReady(t *testing.T) {
 		"another word":     func(s *tunnel.Session) []byte { b, _ := s.Seal(nil, []byte("microvms-tunnel-readY")); return b },
 		"the end":          func(s *tunnel.Session) []byte { b, _ := s.SealEnd(nil); return b },
 		"a forged one":     func(s *tunnel.Session) []byte { b, _ := s.SealReady(nil); b[3] ^= 1; return b },
-		"the second first": func(s *tunnel.Session) []byte { s.Seal(nil, []byte("x")); b, _ := s.Seal(nil, []byte("y")); return b },
+		"the second first": func(s *tunnel.Session) []byte {
+			_, _ = s.Seal(nil, []byte("x"))
+			b, _ := s.Seal(nil, []byte("y"))
+			return b
+		},
 	} {
 		d := patient
 		if name == "no ready message" {

@@ -25,7 +25,7 @@ func both(p *microvmtest.Process) microvmtest.Exit {
 	fmt.Fprint(p.Stderr, "err ")
 	fmt.Fprintf(p.Stdout, "%s %s", p.Dir, p.Env["K"])
 	code := 0
-	fmt.Sscan(p.Args[1], &code)
+	_, _ = fmt.Sscan(p.Args[1], &code)
 	return microvmtest.Exit{Code: code}
 }
 

@@ -27,19 +27,19 @@ func decodeEvent(f frame) (Event, error) {
 			return nil, protocolError("output event at offset %d: its bytes are not base64", wire.Offset)
 		}
 		if err != nil || len(wire.Output) == 0 {
-			return nil, nil
+			return nil, nil //nolint:nilerr // dropped: see above
 		}
 		return checkOutput(wire)
 	case api.EventGap:
 		var wire api.GapEvent
 		if json.Unmarshal(f.data, &wire) != nil || wire.From >= wire.To {
-			return nil, nil
+			return nil, nil //nolint:nilerr // dropped
 		}
 		return &Gap{From: wire.From, To: wire.To}, nil
 	case api.EventExit:
 		var wire api.ExitEvent
 		if json.Unmarshal(f.data, &wire) != nil {
-			return nil, nil
+			return nil, nil //nolint:nilerr // dropped
 		}
 		return &Exit{wire}, nil
 	}

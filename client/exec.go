@@ -154,7 +154,8 @@ func (s *Session) Wait(ctx context.Context, id string, timeout time.Duration) (*
 
 // waitUntil is Wait with a timeout that began before.
 func (s *Session) waitUntil(ctx context.Context, id string, timeout time.Duration, deadline time.Time) (*Result, error) {
-	phase, last := "unknown", error(nil)
+	phase := "unknown"
+	var last error
 	for pause := firstPollPause; ; pause *= 2 {
 		pollCtx, cancel := ctx, func() {}
 		if timeout > 0 { // at least one poll, so that the error can name a phase

@@ -89,8 +89,8 @@ func TestWaitPolls(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		var want []time.Duration
-		for _, ms := range []time.Duration{0, 10, 30, 70, 150, 310, 630, 1270, 2270, 3270} {
-			want = append(want, ms*time.Millisecond)
+		for _, ms := range []int{0, 10, 30, 70, 150, 310, 630, 1270, 2270, 3270} {
+			want = append(want, time.Duration(ms)*time.Millisecond)
 		}
 		if diff := cmp.Diff(want, polls[:len(want)]); diff != "" || time.Since(began) != 3500*time.Millisecond {
 			t.Errorf("returned at %s, polled at\n%s", time.Since(began), diff)

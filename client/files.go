@@ -140,7 +140,7 @@ func (s *Session) upload(ctx context.Context, route, path string, query url.Valu
 	req.Header.Set("Content-Type", media)
 	if size == 0 {
 		req.Body = http.NoBody
-		body.Close()
+		_ = body.Close()
 	} else {
 		req.Body = body
 	}
@@ -233,7 +233,7 @@ func (s *Session) download(ctx context.Context, route, path string, query url.Va
 		d.stop()
 		return nil, err
 	}
-	resp, err := s.transport.RoundTrip(req)
+	resp, err := s.transport.RoundTrip(req) //nolint:bodyclose // transfer.Close closes it
 	if err != nil {
 		err = s.silence(ctx, reqCtx, c, err)
 		d.stop()

@@ -58,9 +58,9 @@ func (s *script) serve(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	}
 }
 
-// play streams the script's exec and returns the events in words, the last
-// error, and the stream.
-func play(t *testing.T, s *script, opts client.StreamOptions) (events []string, last error, st *client.Stream) {
+// play streams the script's exec and returns the events in words, the
+// stream and the last error.
+func play(t *testing.T, s *script, opts client.StreamOptions) (events []string, st *client.Stream, last error) {
 	synctest.Test(t, func(t *testing.T) {
 		s.began = time.Now()
 		srv := microvmtest.New()
@@ -81,7 +81,7 @@ func play(t *testing.T, s *script, opts client.StreamOptions) (events []string, 
 		}
 		session.Close()
 	})
-	return events, last, st
+	return events, st, last
 }
 
 // Each byte comes once and in order, loss is always an event, and only the exit
@@ -123,7 +123,7 @@ func TestStreamDelivery(t *testing.T) {
 	}
 	for _, c := range cases {
 		s := &script{bodies: c.bodies}
-		got, err, st := play(t, s, c.opts)
+		got, st, err := play(t, s, c.opts)
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%s: error %v\n%s", c.name, err, diff)
 		}
@@ -158,7 +158,7 @@ func TestStreamFatal(t *testing.T) {
 		"no reconnect 500": {opts: client.StreamOptions{NoReconnect: true}, bodies: []string{"500"}, is: client.Retryable},
 	} {
 		s := &script{bodies: c.bodies}
-		_, err, st := play(t, s, c.opts)
+		_, st, err := play(t, s, c.opts)
 		if err == nil || !c.is(err) || st.Reason() != client.EndCut || len(s.offsets) != len(c.bodies) {
 			t.Errorf("%s: error %v, reason %s, %d attaches", name, err, st.Reason(), len(s.offsets))
 		}
@@ -179,7 +179,7 @@ func TestStreamReconnectDelays(t *testing.T) {
 	t.Attr("requirement", "CLIENT-4")
 	t.Attr("requirement", "CLIENT-5")
 	s := &script{bodies: []string{out(0, "abc")}}
-	_, err, st := play(t, s, client.StreamOptions{})
+	_, st, err := play(t, s, client.StreamOptions{})
 	if len(s.at) != 21 || !client.Retryable(err) || st.Cursor() != 3 {
 		t.Fatalf("%d attaches, cursor %d, error %v", len(s.at), st.Cursor(), err)
 	}
@@ -203,7 +203,7 @@ func TestStreamReconnectDelays(t *testing.T) {
 func TestStreamIdleTimeout(t *testing.T) {
 	t.Attr("requirement", "CLIENT-6")
 	s := &script{bodies: []string{out(0, "a") + "silent", exit(1)}}
-	if _, err, st := play(t, s, client.StreamOptions{}); err != nil || st.Reason() != client.EndExited {
+	if _, st, err := play(t, s, client.StreamOptions{}); err != nil || st.Reason() != client.EndExited {
 		t.Errorf("error %v, reason %s", err, st.Reason())
 	}
 	if got := s.at[1]; got != 60*time.Second+250*time.Millisecond {
@@ -249,7 +249,10 @@ func TestStreamStop(t *testing.T) {
 	srv := microvmtest.New()
 	srv.Intercept = (&script{bodies: []string{out(0, "ab") + "silent"}}).serve
 	st := srv.Session(t).Stream(t.Context(), "x", client.StreamOptions{})
-	for range st.All() {
+	for _, err := range st.All() {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if st.Reason() != client.EndStopped || st.Cursor() != 2 {

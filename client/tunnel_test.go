@@ -254,7 +254,7 @@ func TestTunnelDialer(t *testing.T) {
 			fmt.Fprintf(w, "%s %s %d", r.Method, r.URL.Path, len(body))
 		})}
 		served := make(chan struct{})
-		go func() { defer close(served); server.Serve(l) }()
+		go func() { defer close(served); _ = server.Serve(l) }()
 		t.Cleanup(func() { server.Close(); <-served })
 		transport := &http.Transport{DialContext: s.TunnelDialer(identity)}
 		defer transport.CloseIdleConnections()

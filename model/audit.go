@@ -11,7 +11,6 @@ import (
 // tell states apart, symmetries that are none.
 type auditor[S comparable] struct {
 	again, more []Step[S]
-	a, b        []uint64
 }
 
 const (

@@ -63,6 +63,29 @@ func TestBoundsAreInconclusive(t *testing.T) {
 	}
 }
 
+// TestDepthFirstKeepsTheBound: an initial state that comes after the bound, and
+// was met before, does not call the end another.
+func TestDepthFirstKeepsTheBound(t *testing.T) {
+	t.Attr("requirement", "CHECK-3")
+	t.Attr("requirement", "CHECK-29")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	m := counterModel()
+	init, next := m.Init, m.Next
+	m.Init = func(to []counter) []counter { return init(init(to)) }
+	m.Next = func(s counter, to []Step[counter]) []Step[counter] {
+		<-ctx.Done()
+		return next(s, to)
+	}
+	r, err := checkValid(ctx, m, Options{Mode: DFS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict != Inconclusive || r.Reason != "time bound reached" {
+		t.Errorf("verdict %s, reason %q; want inconclusive, time bound reached", r.Verdict, r.Reason)
+	}
+}
+
 // TestDepthBoundJudgesItsLastLevel: a violation at the bound is found, one step
 // beyond it is not.
 func TestDepthBoundJudgesItsLastLevel(t *testing.T) {

@@ -76,7 +76,7 @@ func (d *depthFirst[S]) run(ctx context.Context) error {
 			d.keep(Step[S]{State: inits[i]}, nil)
 			continue
 		}
-		d.enter(inits[i], Action{})
+		d.enter(ctx, inits[i], Action{})
 		for len(d.stack) > 0 && s.bound == "" {
 			f := &d.stack[len(d.stack)-1]
 			if f.next == f.end {
@@ -86,7 +86,7 @@ func (d *depthFirst[S]) run(ctx context.Context) error {
 			}
 			st := d.steps[f.next]
 			f.next++
-			d.enter(st.State, st.Action)
+			d.enter(ctx, st.State, st.Action)
 			d.bounds(ctx)
 		}
 	}
@@ -95,7 +95,7 @@ func (d *depthFirst[S]) run(ctx context.Context) error {
 }
 
 // enter visits a state that the last frame leads to, unless it was met.
-func (d *depthFirst[S]) enter(real S, by Action) {
+func (d *depthFirst[S]) enter(ctx context.Context, real S, by Action) {
 	s, w := d.s, d.w
 	rep := real
 	if s.m.Symmetry != nil {
@@ -106,7 +106,7 @@ func (d *depthFirst[S]) enter(real S, by Action) {
 	before := w.inserted
 	if !s.insertInitial(w, &rep) || w.inserted == before {
 		if s.stop.Load() != 0 {
-			s.bound = s.stopReason(nil)
+			s.bound = s.stopReason(ctx)
 		}
 		return
 	}

@@ -159,8 +159,7 @@ const (
 	pageMask = 1<<pageBits - 1
 )
 
-func (p *pages[T]) at(i uint64) T     { return p.page[i>>pageBits][i&pageMask] }
-func (p *pages[T]) set(i uint64, v T) { p.page[i>>pageBits][i&pageMask] = v }
+func (p *pages[T]) at(i uint64) T { return p.page[i>>pageBits][i&pageMask] }
 
 // tail returns the page that takes the next element, with room for one.
 func (p *pages[T]) tail() *[]T {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -326,7 +327,7 @@ func (s *search[S]) stopReason(ctx context.Context) string {
 	case stopNumbers:
 		return "the engine's limit of distinct states reached"
 	}
-	if ctx != nil && context.Cause(ctx) == context.DeadlineExceeded {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return "time bound reached"
 	}
 	return "interrupted"

@@ -163,7 +163,7 @@ func (r *Registry) abandon(ctx context.Context, e *Exec, cause error) {
 		e.visible = r.cfg.RegisterRefusals
 	}
 	// A start that was cut off, or broke, decides nothing for those that waited.
-	if ctx.Err() == nil && cause != errCalledOff {
+	if ctx.Err() == nil && !errors.Is(cause, errCalledOff) {
 		e.refusal = cause
 	}
 	r.note(ctx, e.key, trace.ExecRefuse, trace.Attr{Key: "stage", Value: op})

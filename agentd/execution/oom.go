@@ -41,7 +41,7 @@ func (w *Waits) setOOMScoreAdj(path string, policy OOMScoreAdj, log *slog.Logger
 	w.fork.Lock()
 	defer w.fork.Unlock()
 	if w.oom != nil {
-		w.oom.file.Close()
+		_ = w.oom.file.Close()
 	}
 	w.oom = o
 	return nil

@@ -188,7 +188,11 @@ func TestOOMScoreOfARealChild(t *testing.T) {
 		t.Skipf("no oom score here: %v", err)
 	}
 	defer w.oom.file.Close()
-	defer os.WriteFile("/proc/self/oom_score_adj", before, 0)
+	defer func() {
+		if err := os.WriteFile("/proc/self/oom_score_adj", before, 0); err != nil {
+			t.Errorf("the test's own score cannot be given back: %v", err)
+		}
+	}()
 	res := finished(t, start(t, newRegistry(t, Config{Waits: w}), "x", helperCommand("score")))
 	if string(res.Stdout) != "123\n" {
 		t.Errorf("the child's score = %q, want 123", res.Stdout)

@@ -239,7 +239,7 @@ func (e *Exec) finish(status Status) {
 	}
 	e.mu.Unlock()
 	if stdin != nil {
-		stdin.Close()
+		_ = stdin.Close()
 	}
 	for _, f := range cut {
 		f.Close()
@@ -276,10 +276,10 @@ func (e *Exec) stop() {
 	stdin, pipes := e.stdin.end(), e.pipes
 	e.mu.Unlock()
 	if stdin != nil {
-		stdin.Close()
+		_ = stdin.Close()
 	}
 	for _, f := range pipes {
-		f.Close()
+		_ = f.Close()
 	}
 	e.group.end()
 }

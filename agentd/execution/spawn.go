@@ -182,14 +182,14 @@ func (s *spawned) pipes() int {
 func (s *spawned) close() {
 	for _, f := range s.out {
 		if f != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}
 	for _, p := range s.sinks {
-		p.read.Close()
+		_ = p.read.Close()
 	}
 	if s.stdin != nil {
-		s.stdin.Close()
+		_ = s.stdin.Close()
 	}
 }
 

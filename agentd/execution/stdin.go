@@ -121,7 +121,7 @@ func (e *Exec) WriteStdin(ctx context.Context, data []byte, eof bool) (written i
 	if f == nil {
 		return written, ErrStdinClosed // STDIN-6: a second end is told that it is one
 	}
-	f.Close() // no write is under way: the turn is held
+	_ = f.Close() // no write is under way: the turn is held
 	e.noteLocked(ctx, trace.StdinEOF)
 	return written, nil
 }
@@ -156,7 +156,7 @@ func (e *Exec) offer(ctx context.Context, data []byte) (int, error) {
 		return n, nil
 	case errors.Is(err, syscall.EPIPE):
 		if f := s.end(); f != nil {
-			f.Close()
+			_ = f.Close()
 		}
 		return n, ErrStdinClosed
 	case errors.Is(err, os.ErrClosed):

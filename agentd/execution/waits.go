@@ -131,7 +131,7 @@ func (p *Process) Exited(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot wait for pid %d: %w", p.Pid, err)
 	}
-	stop := context.AfterFunc(ctx, func() { p.pidfd.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = p.pidfd.Close() })
 	defer stop()
 	var waitErr error
 	err = conn.Read(func(uintptr) bool {
@@ -227,7 +227,7 @@ func (p *Process) takeGroup() int {
 // Release closes the descriptors of the child. It neither ends nor collects it.
 func (p *Process) Release() {
 	if p.pidfd != nil {
-		p.pidfd.Close()
+		_ = p.pidfd.Close()
 	}
 	if p.group >= 0 {
 		unix.Close(p.group)

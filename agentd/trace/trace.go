@@ -25,9 +25,10 @@ const (
 	ControlAnswer    Action = "ControlAnswer"    // the answer is written
 )
 
-// The admission transitions (model/admission). Their points carry no request.
+// The admission transitions (model/admission).
 const (
-	ConnWait Action = "ConnWait" // every slot is taken: a newcomer begins to wait
+	ConnWait Action = "ConnWait" // every slot is taken: a newcomer begins to wait; the point carries no request
+	BodyEnd  Action = "BodyEnd"  // the end of a body is read and its handler not told; passed, and not recorded
 )
 
 // The execution transitions (model/execution).

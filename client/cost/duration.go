@@ -91,12 +91,11 @@ func inWords(s *apd.Decimal) string {
 		name    string
 		seconds int64
 	}{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}}
-	text := ""
 	for i, u := range units {
 		if whole < u.seconds {
 			continue
 		}
-		text = fmt.Sprintf("%d %s", whole/u.seconds, u.name)
+		text := fmt.Sprintf("%d %s", whole/u.seconds, u.name)
 		if rest := whole % u.seconds; i+1 < len(units) && rest/units[i+1].seconds > 0 {
 			text += fmt.Sprintf(" %d %s", rest/units[i+1].seconds, units[i+1].name)
 		}

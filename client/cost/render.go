@@ -71,7 +71,7 @@ func align(b *strings.Builder, rows [][]string) {
 	for _, row := range rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	w.Flush()
+	_ = w.Flush()
 	for line := range strings.Lines(t.String()) {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}

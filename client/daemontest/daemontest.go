@@ -46,7 +46,7 @@ var build = sync.OnceValues(func() (string, error) {
 // Remove deletes the binary, if it was built. Call it at the end of TestMain.
 func Remove() {
 	if bin, _ := build(); bin != "" {
-		os.RemoveAll(filepath.Dir(bin))
+		_ = os.RemoveAll(filepath.Dir(bin))
 	}
 }
 
@@ -78,10 +78,10 @@ func Start(settings ...string) (*Daemon, error) {
 	}
 	go func() {
 		defer close(d.drained)
-		io.Copy(io.Discard, stdout)
+		_, _ = io.Copy(io.Discard, stdout)
 	}()
 	if d.Endpoint == "" {
-		d.Stop()
+		_ = d.Stop()
 		return nil, fmt.Errorf("the daemon ended before it listened")
 	}
 	return d, nil
@@ -117,12 +117,12 @@ func (d *Daemon) Stop() error {
 		groups, _ := session.Procs(ctx) // fails when not bootstrapped: then there are none
 		for _, g := range groups {
 			if len(g.Pids) > 0 {
-				session.Kill(ctx, g.ExecID)
+				_, _ = session.Kill(ctx, g.ExecID)
 			}
 		}
-		session.Close()
+		_ = session.Close()
 	}
-	d.cmd.Process.Signal(syscall.SIGTERM)
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	<-d.drained
 	return d.cmd.Wait()
 }

@@ -68,7 +68,7 @@ func List(dir string, out Excludes) (*Listing, error) {
 		return l.add(name, info)
 	})
 	if err != nil {
-		root.Close()
+		_ = root.Close()
 		return nil, err
 	}
 	return l, nil

@@ -286,7 +286,7 @@ func (u *unpacking) file(name string, mode fs.FileMode) error {
 		err = closing
 	}
 	if err != nil {
-		u.root.Remove(name) // a part must not pass for the whole
+		_ = u.root.Remove(name) // a part must not pass for the whole
 	}
 	return err
 }

@@ -144,7 +144,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w).Flush
-	flush()
+	_ = flush()
 	keepAlive := time.NewTicker(s.KeepAlive)
 	defer keepAlive.Stop()
 	for {
@@ -153,7 +153,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		case ev != nil:
 			cursor = to
 			writeEvent(w, ev)
-			flush()
+			_ = flush()
 		case over:
 			<-e.done
 			writeEvent(w, e.exitEvent())
@@ -163,7 +163,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			case <-changed:
 			case <-keepAlive.C:
 				io.WriteString(w, ":\n\n")
-				flush()
+				_ = flush()
 			case <-r.Context().Done():
 				return
 			}

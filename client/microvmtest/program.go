@@ -58,7 +58,7 @@ func Programs() map[string]Program {
 			return Exit{}
 		},
 		"cat": func(p *Process) Exit {
-			io.Copy(p.Stdout, p.Stdin)
+			_, _ = io.Copy(p.Stdout, p.Stdin)
 			return Exit{}
 		},
 	}

@@ -112,7 +112,7 @@ func (s *Server) Session(t testing.TB, opts ...client.Option) *client.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { session.Close() })
+	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
 
@@ -219,11 +219,11 @@ func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", api.MediaJSON)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	enc.Encode(v) // a peer that left is its own affair
+	_ = enc.Encode(v) // a peer that left is its own affair
 }
 
 func refuse(w http.ResponseWriter, code api.Code, detail string) {
 	w.Header().Set("Content-Type", api.MediaJSON)
 	w.WriteHeader(code.Status())
-	json.NewEncoder(w).Encode(api.Error{Code: code, Detail: detail})
+	_ = json.NewEncoder(w).Encode(api.Error{Code: code, Detail: detail})
 }

@@ -37,7 +37,7 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer body.end()
 		defer func() {
 			if p := recover(); p != nil {
-				if p != http.ErrAbortHandler {
+				if p != http.ErrAbortHandler { //nolint:errorlint // a panic value, by which net/http itself compares
 					panic(p)
 				}
 				close(broken)

@@ -50,13 +50,13 @@ func Listen() (*Controller, error) {
 	}
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("cannot listen for children: %w", err)
 	}
 	// A daemon that runs as another user must reach it.
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Join(dir, "s"), 0o777)); err != nil {
 		l.Close()
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("cannot open the children's socket to all users: %w", err)
 	}
 	c := &Controller{

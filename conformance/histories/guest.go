@@ -138,7 +138,7 @@ func (g *guests) conn(serial int) (*guestConn, bool) {
 func (g *guests) close() {
 	for i, p := range g.ports {
 		if p != nil {
-			g.unlisten(i)
+			_, _ = g.unlisten(i)
 			unix.Close(p.held)
 		}
 	}

@@ -133,7 +133,7 @@ func newTunnels(p plan, addr string) (*tunnels, error) {
 func (t *tunnels) close() {
 	for _, o := range t.open {
 		if o.tunnel != nil {
-			o.tunnel.Close()
+			_ = o.tunnel.Close()
 		}
 		if o.conn != nil {
 			o.conn.Close()
@@ -174,7 +174,7 @@ func (t *tunnels) perform(ctx context.Context, op *Operation) (*Answer, error) {
 	case Receive:
 		return o.receive(op.Take)
 	case Hangup:
-		o.tunnel.Close()
+		_ = o.tunnel.Close()
 		return &Answer{}, nil
 	case Cutoff:
 		o.conn.Close()
@@ -219,17 +219,17 @@ func (t *tunnels) dial(ctx context.Context, o *openTunnel, op *Operation) (*Answ
 	var refused *caller.TunnelRefusedError
 	switch {
 	case errors.As(err, &refused):
-		o.tunnel.Close()
+		_ = o.tunnel.Close()
 		return &Answer{Status: refused.Code}, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("the guest of a tunnel does not greet within %s", answerLimit)
 	case err != nil:
-		o.tunnel.Close()
-		return &Answer{Status: api.TunnelNormal, End: o.tunnel.Outcome().End.String()}, nil
+		_ = o.tunnel.Close()
+		return &Answer{Status: api.TunnelNormal, End: o.tunnel.Outcome().End.String()}, nil //nolint:nilerr // the outcome says it
 	}
 	a := &Answer{Status: http.StatusSwitchingProtocols, Bytes: string(hello)}
 	if _, err := fmt.Sscanf(string(hello), "g%03d", &a.Serial); err != nil {
-		return a, nil // no greeting: judged
+		return a, nil //nolint:nilerr // no greeting: judged
 	}
 	if guest, ok := t.guests.conn(a.Serial); ok {
 		o.guest, o.serial, a.Generation = guest, a.Serial, guest.generation
@@ -239,7 +239,7 @@ func (t *tunnels) dial(ctx context.Context, o *openTunnel, op *Operation) (*Answ
 
 func (o *openTunnel) send(op *Operation) (*Answer, error) {
 	if _, err := o.tunnel.Write([]byte(op.Text)); err != nil {
-		return &Answer{End: "ended"}, nil
+		return &Answer{End: "ended"}, nil //nolint:nilerr // the answer says it
 	}
 	return &Answer{}, nil
 }
@@ -265,7 +265,7 @@ func (o *openTunnel) receive(want uint64) (*Answer, error) {
 			return nil, fmt.Errorf("a tunnel does not end within %s", answerLimit)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return o.taken(want), nil
-		case err == net.ErrClosed: // itself: a connection that was cut has an error that only wraps it
+		case err == net.ErrClosed: //nolint:errorlint // itself: a connection that was cut has an error that only wraps it
 			o.end = endLocal
 		case err != nil:
 			o.end = o.tunnel.Outcome().End.String()
@@ -316,6 +316,7 @@ func atOnce(ctx context.Context, addr string, port uint16, token string, n int) 
 		if err := w.conn.SetReadDeadline(deadline); err != nil {
 			return 0, err
 		}
+		//nolint:bodyclose // the caller closes the connection, and with it whatever body there is
 		if r, err := http.ReadResponse(w.in, &http.Request{Method: http.MethodGet}); err == nil && r.StatusCode == http.StatusSwitchingProtocols {
 			upgraded++
 		}

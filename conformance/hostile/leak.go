@@ -156,7 +156,7 @@ func slotsBack(ctx context.Context, p *probe) error {
 	err := p.attachMany(ctx, id, p.Knobs.Connections)
 	end := p.expect(ctx, "POST", execPath(id, "/stdin"), `{"signal":"eof"}`, is(200))
 	if err != nil || end != nil {
-		return fmt.Errorf("%d streams at once: %v %v", p.Knobs.Connections, err, end)
+		return fmt.Errorf("%d streams at once: %w", p.Knobs.Connections, errors.Join(err, end))
 	}
 	if _, err := p.follow(ctx, id, 0); err != nil {
 		return err

@@ -123,7 +123,7 @@ func oddFrames() Row {
 		Cases: []Case{
 			{Name: "text and invalid UTF-8", Do: plainly(func(_ context.Context, c *peer, g *net.TCPConn) error {
 				_, err := c.Write(append(frame(wsText, []byte("text")), frame(wsText, []byte{0xff, 0xc0})...))
-				c.Write(frame(wsClose, nil))
+				_, _ = c.Write(frame(wsClose, nil))
 				return errors.Join(err, guestSees(g, "text\xff\xc0", false))
 			})},
 			{Name: "text on a verified tunnel", Do: verified(func(_ context.Context, v *verifiedPeer) error {

@@ -115,7 +115,7 @@ func (c *peer) next() (payload []byte, ended bool, code int, reason string, err 
 	}
 	payload = make([]byte, size)
 	if _, err := io.ReadFull(c.br, payload); err != nil {
-		return nil, true, cut, "", nil
+		return nil, true, cut, "", nil //nolint:nilerr // cut says it
 	}
 	if kind == wsClose {
 		if len(payload) < 2 {
@@ -188,7 +188,7 @@ func (g *program) undialed() error {
 	_ = g.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(time.Millisecond))
 	c, err := g.Accept()
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // nobody came
 	}
 	c.Close()
 	return errors.New("the guest was dialed")

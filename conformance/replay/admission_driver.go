@@ -58,9 +58,9 @@ type AdmissionStarter func(ctx context.Context, o AdmissionOptions) (*AdmissionD
 //	Arrive       send a header that the daemon does not get to read
 //	Request      send a header, or let one be read, and read the answer that the model says
 //	BodyPiece    send a chunk, likewise
-//	BodyEnd      send the last chunk, likewise
+//	BodyEnd      send the last chunk; the handler of a body that is read stands before it is told of the end
 //	ReadAnswer   let the answer be written, and read it
-//	Finish       let the handler go that stands before ControlServe, likewise
+//	Finish       let the handler go that stands before ControlServe or BodyEnd, and read the answer
 //	Grace        move the clock to where the grace of the connection passes
 //	Deadline     let the deadline pass that the daemon holds over the connection
 //	ClientClose  close
@@ -78,7 +78,8 @@ func Admission(c admission.Config, start AdmissionStarter) Spec[admission.State]
 				return nil, err
 			}
 			d.daemon, err = start(ctx, AdmissionOptions{
-				Hold: func(p trace.Point) bool { return p.Action == trace.ControlServe }, Slots: int(c.Cap),
+				Hold:      func(p trace.Point) bool { return p.Action == trace.ControlServe || p.Action == trace.BodyEnd },
+				Slots:     int(c.Cap),
 				HookBytes: admission.HookCap * admissionUnit, DrainBytes: admission.DrainCap * admissionUnit, BodyBytes: admissionBody,
 				Grace: admissionGrace, HeaderTimeout: headerHours, HookTimeout: hookHours, DrainTimeout: drainHours,
 				UploadTimeout: uploadHours, AnswerTimeout: answerHours,
@@ -121,6 +122,11 @@ func (d *admissionDriver) bootstrap(ctx context.Context) error {
 	if err := p.send(fmt.Sprintf("POST %s/run HTTP/1.1\r\nHost: d\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", api.HookPrefix, len(body), body)); err != nil {
 		return err
 	}
+	parked, err := d.next(ctx)
+	if err != nil {
+		return err
+	}
+	parked.Release()
 	return errors.Join(p.expect(ctx, admission.OK, true), p.end(ctx))
 }
 
@@ -187,7 +193,9 @@ func (d *admissionDriver) act(ctx context.Context, t Transition[admission.State]
 	case admission.BodyPiece:
 		err = p.send(fmt.Sprintf("%x\r\n%s\r\n", admissionUnit, strings.Repeat("x", admissionUnit)))
 	case admission.BodyEnd:
-		err = p.send("0\r\n\r\n")
+		if err = p.send("0\r\n\r\n"); err == nil && t.To.Conns[i].Phase.Complete() {
+			p.parked, err = d.next(ctx)
+		}
 	case admission.ReadAnswer:
 		p.socket.stall(false)
 	case admission.Finish:
@@ -237,7 +245,7 @@ var deadlinesIn = func() map[admission.Phase]string {
 	out := map[admission.Phase]string{}
 	for p, held := range map[admission.Phase]time.Duration{
 		admission.Waiting: headerHours, admission.Arrived: headerHours, admission.HookBody: hookHours, admission.Draining: drainHours,
-		admission.Uploading: uploadHours, admission.Serving: 0, admission.Gone: 0, admission.Tunnel: 0,
+		admission.Hooked: 0, admission.Uploaded: 0, admission.Uploading: uploadHours, admission.Serving: 0, admission.Gone: 0, admission.Tunnel: 0,
 	} {
 		out[p] = fmt.Sprintf("read deadline %v", held)
 	}
@@ -285,6 +293,20 @@ func (d *admissionDriver) request(ctx context.Context, p *admissionPeer, k admis
 	if k != admission.Control && k != admission.Upgrade && k != admission.Upload {
 		return nil // they do not come to the point at which an authorized request is held
 	}
+	parked, err := d.next(ctx)
+	if err != nil {
+		return err
+	}
+	if k == admission.Control {
+		p.parked = parked
+	} else {
+		parked.Release()
+	}
+	return nil
+}
+
+// next returns the request that stands at a point and is no connection's yet.
+func (d *admissionDriver) next(ctx context.Context) (*Parked, error) {
 	known := map[uint64]bool{}
 	for _, other := range d.peers {
 		if other != nil && other.parked != nil {
@@ -293,14 +315,9 @@ func (d *admissionDriver) request(ctx context.Context, p *admissionPeer, k admis
 	}
 	parked, err := d.daemon.Gate.Await(ctx, func(at trace.Point) bool { return !known[at.Request] })
 	if err != nil {
-		return fmt.Errorf("the request is not served: %w", err)
+		return nil, fmt.Errorf("the request is not served: %w", err)
 	}
-	if k == admission.Control {
-		p.parked = parked
-	} else {
-		parked.Release()
-	}
-	return nil
+	return parked, nil
 }
 
 // Observe reads what the daemon holds of each connection.

@@ -109,7 +109,7 @@ func writeProgram(path, text string) error {
 func (d *handlerDriver) discard() error {
 	for _, f := range []*os.File{d.up, d.goOn} {
 		if f != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}
 	return os.RemoveAll(d.dir)

@@ -32,7 +32,7 @@ func newBootstrapSystem(ctx context.Context, start Starter, o Options, c bootstr
 	b := &bootstrapSystem{daemon: d, wire: newWire(d.URL), execs: c.Execs, filler: d.LogSize - c.LogCap}
 	for range b.filler {
 		if _, err := b.hook(ctx, bootstrap.Ready, ""); err != nil {
-			b.close()
+			_ = b.close()
 			return nil, fmt.Errorf("cannot fill the hook log: %w", err)
 		}
 	}

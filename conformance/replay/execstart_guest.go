@@ -30,7 +30,7 @@ func NewStartHouse(dir string) (*StartHouse, error) {
 	}
 	h := &StartHouse{Dir: dir, program: dir + "/child"}
 	if err := h.fill(); err != nil {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("cannot furnish the folder %q for children: %w", dir, err)
 	}
 	return h, nil
@@ -73,11 +73,11 @@ func copyProgram(from, to string) error {
 		return err
 	}
 	if _, err := io.Copy(out, in); err != nil {
-		out.Close()
+		_ = out.Close()
 		return err
 	}
 	if err := out.Chmod(0o755); err != nil { // whatever the umask says
-		out.Close()
+		_ = out.Close()
 		return err
 	}
 	return out.Close()

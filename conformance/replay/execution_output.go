@@ -172,7 +172,7 @@ func (o *outputSystem) takes(ctx context.Context, r uint8) (string, error) {
 	if !ok {
 		return "end", nil
 	}
-	word := ""
+	var word string
 	switch {
 	case f.kind == "exit":
 		word = fmt.Sprintf("exit%d", f.to/unitBytes)

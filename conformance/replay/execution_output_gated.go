@@ -188,7 +188,7 @@ func cursorWord(handed string) int {
 		case n == 2:
 			cursor = to
 		case strings.HasPrefix(word, "exit"):
-			fmt.Sscanf(word, "exit%d", &cursor)
+			_, _ = fmt.Sscanf(word, "exit%d", &cursor)
 		default:
 			cursor++
 		}

@@ -57,7 +57,7 @@ func receivedWord(got string) string {
 		case strings.HasPrefix(word, "exit"):
 			exits++
 		default:
-			fmt.Sscanf(word, "%d", &from)
+			_, _ = fmt.Sscanf(word, "%d", &from)
 			units |= 1 << from
 		}
 	}

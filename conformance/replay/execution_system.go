@@ -273,7 +273,7 @@ func (s *execSystem) settled(ctx context.Context, want Observation, look func(ct
 	for err == nil && compare(got, want) != "" {
 		last = got
 		if got, err = look(ctx); err != nil && ctx.Err() != nil {
-			return last, nil
+			return last, nil //nolint:nilerr // the time of the step is over
 		}
 	}
 	return got, err

@@ -40,14 +40,14 @@ func lying(honest Starter, l lie) Starter {
 		if err != nil {
 			return nil, err
 		}
-		proxy := httputil.NewSingleHostReverseProxy(target)
-		direct := proxy.Director
-		proxy.Director = func(r *http.Request) {
-			direct(r)
+		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			// As they were asked: the proxy's own view of them is not the lie.
+			r.Out.Host, r.Out.URL.RawQuery = r.In.Host, r.In.URL.RawQuery
 			if l.asks != nil {
-				l.asks(r)
+				l.asks(r.Out)
 			}
-		}
+		}}
 		proxy.ModifyResponse = func(r *http.Response) error {
 			if l.says != nil {
 				l.says(r)

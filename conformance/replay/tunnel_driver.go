@@ -60,7 +60,7 @@ func (d *tunnelDriver) Do(ctx context.Context, t Transition[tunnel.State]) error
 		_, err := s.conn().Write([]byte{'A' + t.From.Client.Sent})
 		return err
 	case tunnel.ClientLocalEof:
-		s.wg.Go(func() { s.conn().Close() }) // waits for an answer that the path may hold
+		s.wg.Go(func() { _ = s.conn().Close() }) // waits for an answer that the path may hold
 	case tunnel.GuestSend:
 		_, err := s.guest.open().Write([]byte{'a' + t.From.Far.Relayed})
 		return err
@@ -95,7 +95,7 @@ func (d *tunnelDriver) deliver(t Transition[tunnel.State], dir tunnel.Dir) {
 		d.s.wg.Go(func() {
 			c := d.s.conn()
 			<-c.Done()
-			c.Close()
+			_ = c.Close()
 		})
 	}
 }

@@ -60,14 +60,14 @@ func (p *tunnelPath) serve() {
 	fromClient, fromDaemon := bufio.NewReader(client), bufio.NewReader(daemon)
 	head, err := readHead(fromClient)
 	if err == nil {
-		io.WriteString(daemon, p.rewrite(head))
+		_, _ = io.WriteString(daemon, p.rewrite(head))
 		head, err = readHead(fromDaemon)
 	}
 	if err != nil || !strings.HasPrefix(head, "HTTP/1.1 101 ") {
 		p.fail(fmt.Errorf("the upgrade was answered %.40q (%v)", head, err))
 		return
 	}
-	io.WriteString(client, head)
+	_, _ = io.WriteString(client, head)
 	p.wg.Go(func() { p.collect(tunnel.ToFar, fromClient) })
 	p.wg.Go(func() { p.collect(tunnel.ToClient, fromDaemon) })
 }
@@ -166,7 +166,7 @@ func (p *tunnelPath) deliver(d tunnel.Dir) {
 		c.Close()
 		return
 	}
-	c.Write(f)
+	_, _ = c.Write(f)
 }
 
 // change applies f to the frames in flight.

@@ -54,7 +54,7 @@ func newTunnelSystem(ctx context.Context, start Starter, c tunnel.Config) (_ *tu
 	s := &tunnelSystem{changed: make(chan struct{}), stop: func() {}}
 	defer func() {
 		if err != nil {
-			s.close()
+			_ = s.close()
 		}
 	}()
 	if s.daemon, err = start(ctx, Options{LogSize: 1}); err != nil {
@@ -233,10 +233,10 @@ func (s *tunnelSystem) close() error {
 		s.path.close()
 	}
 	if t := s.conn(); t != nil {
-		t.Close()
+		_ = t.Close()
 	}
 	if s.session != nil {
-		s.session.Close()
+		_ = s.session.Close()
 	}
 	s.wg.Wait()
 	if s.guest != nil {

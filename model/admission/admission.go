@@ -107,7 +107,7 @@ func (c *Config) has(kinds ...Kind) bool {
 func (c *Config) mayBeDead() []string {
 	var dead []string
 	for name, there := range map[string]bool{
-		"Arrive": c.Unread, "Deadline": c.Deadlines, "Finish": c.has(Control), "ReadAnswer": c.has(Ignored),
+		"Arrive": c.Unread, "Deadline": c.Deadlines, "Finish": c.has(Control, Hook, Upload), "ReadAnswer": c.has(Ignored),
 		"BodyPiece": c.has(Hook, Refused, Upload), "BodyEnd": c.has(Hook, Refused, Upload),
 	} {
 		if !there {
@@ -155,7 +155,7 @@ func (c *Config) next(s State, out []model.Step[State]) []model.Step[State] {
 			next := s
 			status := c.request(&next, i, Control)
 			add(Request, next, uint8(Control), uint8(status))
-		case Serving, Gone:
+		case Serving, Gone, Hooked, Uploaded:
 			with(Finish, c.finish)
 		case Sending:
 			with(ReadAnswer, c.answered)

@@ -18,6 +18,7 @@ const (
 	IdleFirst
 	UploadFirst
 	ServingClosed
+	CompleteClosed
 	UnreadClosed
 	GraceIgnored
 	NewcomerWaits
@@ -72,6 +73,7 @@ var deviationTexts = [deviations]struct{ name, text string }{
 	IdleFirst:           {"idle-first", "a connection between requests is closed before one that never asked"},
 	UploadFirst:         {"upload-first", "an owner's upload is closed before a connection between requests"},
 	ServingClosed:       {"serving-closed", "a request under way is cut for a newcomer"},
+	CompleteClosed:      {"complete-closed", "a request whose body is complete is cut for a newcomer"},
 	UnreadClosed:        {"unread-closed", "a connection is closed whose request lies in the socket"},
 	GraceIgnored:        {"grace-ignored", "a connection is closed for a newcomer however young its wait is"},
 	NewcomerWaits:       {"newcomer-waits", "a newcomer waits behind connections that ask nothing"},

@@ -75,6 +75,8 @@ func (c *Config) slotProperties() []stated {
 				p := victim(from, a, to).Phase
 				return p != Serving && p != Gone && p != Arrived && p != Tunnel
 			}, "XPORT-30").WitnessedBy(makesRoom)},
+		{c.crowded() && c.has(Hook, Upload), implies("a request whose body is complete is not closed for another", closes,
+			func(from State, a action, to State) bool { return !victim(from, a, to).Phase.Complete() }, "XPORT-31").WitnessedBy(completes)},
 		{c.crowded(), implies("who is closed for another proved least, and of those waited longest", closes,
 			func(from State, a action, to State) bool { return from.foremost(a, closed(&from, a, &to)) }, "XPORT-5", "XPORT-31").WitnessedBy(makesRoom)},
 		{c.has(Upload), model.AlwaysStep("an upload that moves does not stall", func(from State, a action, to State) bool {

@@ -37,7 +37,7 @@ func (c *Config) rank(conn Conn) uint8 {
 // makesRoom reports whether a connection can be closed for a newcomer.
 func (c *Config) makesRoom(conn Conn) bool {
 	switch {
-	case conn.Phase == Serving && c.Deviation == ServingClosed:
+	case conn.Phase == Serving && c.Deviation == ServingClosed, conn.Phase.Complete() && c.Deviation == CompleteClosed:
 		return true
 	case !conn.Phase.Keeps(),
 		c.Deviation == BodiesStay && (conn.Phase == HookBody || conn.Phase == Draining || conn.Phase == Uploading),
@@ -188,16 +188,20 @@ func (c *Config) request(s *State, i uint8, k Kind) Status {
 	return OK
 }
 
-// finish ends a control request. Its answer is out even where nobody is left to
+// finish ends a request under way. Its answer is out even where nobody is left to
 // read it.
 func (c *Config) finish(s *State, i uint8) Status {
-	if s.Conns[i].Phase == Gone {
+	status := OK
+	switch s.Conns[i].Phase {
+	case Gone:
 		c.close(s, i)
 		return NoStatus
+	case Uploaded:
+		status = Malformed
 	}
 	c.announce(s, i)
 	c.answered(s, i)
-	return OK
+	return status
 }
 
 // piece reads one piece of a body.
@@ -229,22 +233,23 @@ func (c *Config) piece(s *State, i uint8) Status {
 	return NoStatus
 }
 
-// bodyEnd is the end of a body.
+// bodyEnd is the end of a body: at once nothing is waited for any more.
 func (c *Config) bodyEnd(s *State, i uint8) Status {
-	status := NoStatus
-	switch s.Conns[i].Phase {
+	conn := &s.Conns[i]
+	switch conn.Phase {
 	case HookBody:
-		status = OK
+		*conn = Conn{Phase: Hooked, Served: conn.Served}
+		return NoStatus
 	case Uploading:
-		status = Malformed
+		*conn = Conn{Phase: Uploaded, Served: conn.Served}
+		return NoStatus
 	case Unjudged:
-		status = Unauthorized
-	}
-	if status != NoStatus { // after a drain the answer is out
 		c.announce(s, i)
+		c.answered(s, i)
+		return Unauthorized
 	}
-	c.answered(s, i)
-	return status
+	c.answered(s, i) // after a drain the answer is out
+	return NoStatus
 }
 
 // timed reports whether the daemon holds a deadline over a connection.
@@ -284,7 +289,7 @@ func (c *Config) deadline(s *State, i uint8) Status {
 
 // clientClose is noticed at once by what reads; a handler is not cut short.
 func (c *Config) clientClose(s *State, i uint8) {
-	if s.Conns[i].Phase == Serving {
+	if phase := s.Conns[i].Phase; phase == Serving || phase.Complete() {
 		s.Conns[i] = Conn{Phase: Gone}
 		return
 	}

@@ -21,20 +21,25 @@ const (
 	Serving         // a control request is under way
 	Gone            // likewise, and the client has closed
 	HookBody        // the body of a hook is read
+	Hooked          // that body is complete, and its handler is under way
 	Uploading       // the body of an authorized request is read
+	Uploaded        // likewise complete
 	Draining        // a refusal went out, and the rest of the body is read to be thrown away
 	Sending         // an answer that needed no credential waits for a client that does not read
 	Tunnel          // upgraded
 	Unjudged        // a body is read before the caller is judged (a deviation)
 )
 
-var phaseTexts = [...]string{"absent", "backlog", "waiting", "arrived", "serving", "gone", "hook-body", "uploading", "draining", "sending", "tunnel", "unjudged"}
+var phaseTexts = [...]string{"absent", "backlog", "waiting", "arrived", "serving", "gone", "hook-body", "hooked", "uploading", "uploaded", "draining", "sending", "tunnel", "unjudged"}
 
 // String returns the phase as a word.
 func (p Phase) String() string { return phaseTexts[p] }
 
 // Open reports whether a connection in the phase is admitted.
 func (p Phase) Open() bool { return p > Backlog }
+
+// Complete reports whether a body is complete whose request is not answered.
+func (p Phase) Complete() bool { return p == Hooked || p == Uploaded }
 
 // Keeps reports whether a connection in the phase keeps the daemon waiting: for
 // a header, for bytes of a body, or for its answer to be read. Beyond the grace

@@ -72,7 +72,7 @@ func (d Deviation) base() Config {
 	case CapIgnored, LeakOnUpgrade, UpgradeUncounted, NewestClosed, IdleFirst, ServingClosed, UnreadClosed, GraceIgnored, NewcomerWaits,
 		QuestionStays, EndUnannounced, UpgradeEnds:
 		c = ReplaySlots()
-	case UploadFirst, BodiesStay, AnswersStay, MovingStalls:
+	case UploadFirst, CompleteClosed, BodiesStay, AnswersStay, MovingStalls:
 		c = ReplayRoom()
 	case IdleUntimed, HookUntimed, UploadUntimed, DrainUntimed, AnswerUntimed:
 		c = Live()

@@ -12,6 +12,7 @@ const (
 	stalls      = "an upload that stalls makes room"
 	moves       = "an upload moves after its grace"
 	ignored     = "an answer that nobody reads makes room"
+	completes   = "a body is complete while a newcomer waits, and is answered"
 	announced   = "an answer announces the end, and a newcomer is admitted"
 	upgraded    = "a connection is upgraded while a newcomer waits"
 	silence     = "a silent connection is closed"
@@ -41,6 +42,9 @@ func (c *Config) witnesses() []stated {
 			return a.ID == Request && from.Asked == a.Arg[0]+1
 		}, "XPORT-30")},
 		{crowded && c.has(Upload), model.SometimesStep(stalls, victim(Uploading), "XPORT-31")},
+		{crowded && c.has(Hook, Upload), model.SometimesStep(completes, func(from State, a action, _ State) bool {
+			return a.ID == Finish && from.Conns[a.Arg[0]].Phase.Complete() && from.any(Backlog)
+		}, "XPORT-31")},
 		{c.has(Upload), model.SometimesStep(moves, func(from State, a action, _ State) bool {
 			return a.ID == BodyPiece && from.Conns[a.Arg[0]].Phase == Uploading && from.Conns[a.Arg[0]].Ripe
 		}, "XPORT-31")},
@@ -53,7 +57,7 @@ func (c *Config) witnesses() []stated {
 		}, "XPORT-32")},
 		{c.Deadlines, model.SometimesStep(silence, silent, "XPORT-6")},
 		{c.has(Hook), model.SometimesStep(atHookCap, func(from State, a action, _ State) bool {
-			return a.ID == BodyEnd && a.Arg[1] == uint8(OK) && from.Conns[a.Arg[0]].Got == HookCap
+			return a.ID == BodyEnd && from.Conns[a.Arg[0]].Phase == HookBody && from.Conns[a.Arg[0]].Got == HookCap
 		}, "XPORT-8", "XPORT-9")},
 		{c.has(Refused), model.SometimesStep(drained, func(from State, a action, to State) bool {
 			i := a.Arg[0]

@@ -150,7 +150,7 @@ func (s M1State) hook(who Token) M1State {
 }
 
 func (s M1State) control(who Token, op, id uint8) M1State {
-	outcome := Served
+	var outcome Outcome
 	switch {
 	case s.Token == NoToken:
 		outcome = Unavailable

@@ -60,7 +60,8 @@ func TestAtomicFormIsMadeOfTheModel(t *testing.T) {
 		}
 		walked++
 		id, r := RequestOf(e.Action)
-		s, code := g.States[e.From], NoCode
+		s := g.States[e.From]
+		var code Code
 		for {
 			steps := m.Next(s, nil)
 			i := slices.IndexFunc(steps, func(st model.Step[State]) bool {

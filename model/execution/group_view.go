@@ -88,7 +88,7 @@ type Status struct {
 
 // status is the published status of an exec whose leader ended.
 func (g group) status(e Exec) Status {
-	signal := uint8(0)
+	var signal uint8
 	switch e.Leader {
 	case EndedByTerm:
 		signal = 15

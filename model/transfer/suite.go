@@ -24,7 +24,6 @@ var (
 	linkDF   = Member{Type: Symlink, Parent: InD, Name: F, Target: Up}
 	hardF    = Member{Type: HardLink, Name: F, Target: TargetDF}
 	hardDF   = Member{Type: HardLink, Parent: InD, Name: F, Target: TargetF}
-	rooted   = Member{Type: File, Parent: Rooted, Name: F, Size: 1}
 
 	safeMembers = []Member{folderD, folderDD, fileF, fileDF, fileFF, linkD, linkDF, hardF, hardDF}
 )

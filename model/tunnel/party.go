@@ -12,7 +12,7 @@ func (c *Config) send(s *State, d Dir, f Frame) {
 }
 
 func (c *Config) sealFar(s *State, item uint8) {
-	session := uint8(realSession)
+	session := realSession
 	if c.Impostor {
 		session = impostorSession
 	}
@@ -90,7 +90,7 @@ func (c *Config) farHello(s *State, f Frame) {
 		return
 	}
 	d.Established, d.CallerOffered = true, f.B == 1
-	session := uint8(realSession)
+	session := realSession
 	if c.Impostor {
 		session = impostorSession
 	}
@@ -107,7 +107,7 @@ func (c *Config) farRefuse(s *State) {
 
 func (c *Config) farSealed(s *State, f Frame) {
 	d := &s.Far
-	session := uint8(realSession)
+	session := realSession
 	if c.Impostor {
 		session = impostorSession
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -146,8 +147,8 @@ func TestCapabilitiesRefused(t *testing.T) {
 		{"\xff", nothing, "refusing to guess"},
 	} {
 		out, err := run(c.value, c.before)
-		exit, ok := err.(*exec.ExitError)
-		if !ok || exit.ExitCode() != exitUsage || !strings.Contains(out, c.says) || strings.Contains(out, "listening") {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(out, c.says) || strings.Contains(out, "listening") {
 			t.Errorf("%q: %v, %s; want exit %d that says %q", c.value, err, out, exitUsage, c.says)
 		}
 	}

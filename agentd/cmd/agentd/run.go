@@ -172,7 +172,7 @@ func serve(ctx context.Context, set settings, host, tracePath string, log *slog.
 	}
 	l, err := net.Listen("tcp4", net.JoinHostPort(host, strconv.Itoa(int(set.port))))
 	if err != nil {
-		d.Shutdown(ctx)
+		_ = d.Shutdown(ctx)
 		return fmt.Errorf("cannot listen: %w; %s", err, listenHint(err))
 	}
 	// PROG-10: with port 0 nothing else tells the port.

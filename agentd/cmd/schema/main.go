@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
@@ -58,8 +59,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "schema: %v\n", err)
 		return 2
 	}
+	out := bufio.NewWriter(stdout)
 	for _, w := range wrong {
-		fmt.Fprintln(stdout, w)
+		fmt.Fprintln(out, w)
+	}
+	if err := out.Flush(); err != nil {
+		fmt.Fprintf(stderr, "schema: cannot write what differs: %v\n", err)
+		return 2
 	}
 	if len(wrong) > 0 {
 		return 1

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,5 +124,19 @@ func TestUsage(t *testing.T) {
 		if status, out := play(args...); status != 2 || out == "" {
 			t.Errorf("%q: status %d, %q, want 2", args, status, out)
 		}
+	}
+}
+
+// full takes nothing, like a file system without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestLostReport: differences that nobody could read are no answer.
+func TestLostReport(t *testing.T) {
+	var errs bytes.Buffer
+	dir := folder(t, [3]string{"current.json", `"path": "/v1/procs"`, `"path": "/v1/gone"`})
+	if status := run([]string{"-dir", dir, "check"}, full{}, &errs); status != 2 || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("status %d, %s", status, errs.String())
 	}
 }

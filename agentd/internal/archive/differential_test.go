@@ -215,7 +215,7 @@ func comparable(lines []string) string {
 	for _, line := range lines {
 		if at := strings.LastIndex(line, "("); at > 0 && strings.HasSuffix(line, ")") && strings.Contains(line, "=") {
 			var mode int64
-			fmt.Sscanf(line[at:], "(%o)", &mode)
+			_, _ = fmt.Sscanf(line[at:], "(%o)", &mode)
 			if mode&0o100 == 0 {
 				mode &^= 0o111
 			}

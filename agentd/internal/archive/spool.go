@@ -29,7 +29,7 @@ func NewSpool(folder string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot make a spool in %q: %w", folder, errors.Unwrap(err))
 	}
 	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("cannot make a spool in %q: %w", folder, errors.Unwrap(err))
 	}
 	return f, nil

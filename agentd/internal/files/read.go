@@ -31,11 +31,11 @@ func Open(path string) (*Source, error) {
 	}
 	info, err := f.Stat()
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("cannot look at %q: %w", path, errors.Unwrap(err))
 	}
 	if info.IsDir() {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("%q %w", path, ErrIsFolder)
 	}
 	s := &Source{File: f, Size: -1}
@@ -48,7 +48,7 @@ func Open(path string) (*Source, error) {
 // Until ends waits in reads, as of an open FIFO, once ctx has ended. Call stop
 // when reading is over.
 func (s *Source) Until(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { s.SetReadDeadline(time.Unix(1, 0)) })
+	return context.AfterFunc(ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })
 }
 
 // Window is a range of lines, 1-based and inclusive. A line owns its newline;

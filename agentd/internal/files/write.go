@@ -64,7 +64,7 @@ func Create(path string, mode uint32) (*Destination, error) {
 	d := &Destination{file: os.NewFile(uintptr(fd), path), fd: fd, path: path, mode: mode}
 	// FS-6: at once, so that new content is never readable under the old mode.
 	if err := d.chmod(mode &^ 0o7000); err != nil {
-		d.file.Close()
+		_ = d.file.Close()
 		return nil, err
 	}
 	return d, nil
@@ -89,7 +89,7 @@ func (d *Destination) chmod(mode uint32) error {
 // Until ends waits in writes, as into a FIFO that nobody reads, once ctx has
 // ended. Call stop when writing is over.
 func (d *Destination) Until(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { d.file.SetWriteDeadline(time.Unix(1, 0)) })
+	return context.AfterFunc(ctx, func() { _ = d.file.SetWriteDeadline(time.Unix(1, 0)) })
 }
 
 // Write appends p.

@@ -37,7 +37,7 @@ func leave(dir string) {
 		word = err.Error()
 	}
 	if os.WriteFile(filepath.Join(dir, "up"), []byte(word), 0o600) == nil {
-		os.ReadFile(filepath.Join(dir, "go"))
+		_, _ = os.ReadFile(filepath.Join(dir, "go"))
 	}
 }
 

@@ -118,7 +118,7 @@ func pipe() (read *os.File, write int, err error) {
 func (p *running) closeOutput() {
 	for _, f := range p.out {
 		if f != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}
 }

@@ -113,7 +113,7 @@ func parseEnv(raw jsontext.Value) (map[string]string, error) {
 	env := map[string]string{}
 	bad, found := "", false
 	// The whole payload was judged before: only f can end this early.
-	strictjson.Members(raw, func(name string, value jsontext.Value) bool {
+	_ = strictjson.Members(raw, func(name string, value jsontext.Value) bool {
 		s, ok := text(value)
 		if !ok {
 			bad, found = name, true

@@ -74,7 +74,7 @@ func (a *admission) Accept() (net.Conn, error) {
 		}
 		changed := make(chan struct{})
 		a.changed = changed
-		ripe, stop := a.alarmLocked(a.makeRoomLocked(a.clock.Now()))
+		ripe, stop := a.lookLocked()
 		if !a.waiting {
 			a.waiting = true
 			if a.recorder != nil {
@@ -91,16 +91,27 @@ func (a *admission) Accept() (net.Conn, error) {
 	}
 }
 
-// alarmLocked returns what is closed once due has passed, never for 0, and what
-// stops it. The lock keeps others from reading the clock between the moment that
-// due counts from and the alarm.
-func (a *admission) alarmLocked(due time.Duration) (ripe <-chan struct{}, stop func()) {
-	if due <= 0 {
-		return nil, func() {}
+// alarmSlack is how late an alarm may ring.
+const alarmSlack = time.Millisecond
+
+// lookLocked asks a connection to make room. When there is none beyond the grace,
+// ripe is closed once there may be one, and stop ends the wait for that.
+func (a *admission) lookLocked() (ripe <-chan struct{}, stop func()) {
+	for {
+		now := a.clock.Now()
+		due := a.makeRoomLocked(now)
+		if due <= 0 {
+			return nil, func() {}
+		}
+		rung := make(chan struct{})
+		timer := a.clock.AfterFunc(due, func() { close(rung) })
+		// XPORT-31: the clock may have moved since it was read, when the machine stood
+		// still or a test moves it, and the alarm would ring as much later.
+		if a.clock.Now().Sub(now) < alarmSlack {
+			return rung, func() { timer.Stop() }
+		}
+		timer.Stop()
 	}
-	rung := make(chan struct{})
-	timer := a.clock.AfterFunc(due, func() { close(rung) })
-	return rung, func() { timer.Stop() }
 }
 
 // await waits until something changed or a connection is ripe. It reports false

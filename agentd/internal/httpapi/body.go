@@ -27,7 +27,8 @@ type body struct {
 	expects  bool  // the client waits for a 100 before it sends
 	touched  bool
 	eof      bool
-	closing  bool // the connection ends with this request
+	closing  bool   // the connection ends with this request
+	whole    func() // called when read has the whole body and before it says so
 }
 
 func newBody(r *http.Request) *body {
@@ -35,6 +36,7 @@ func newBody(r *http.Request) *body {
 		ReadCloser: r.Body, conn: connOf(r), declared: r.ContentLength,
 		expects: strings.EqualFold(r.Header.Get("Expect"), "100-continue"),
 		eof:     r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0,
+		whole:   func() {},
 	}
 }
 
@@ -57,6 +59,9 @@ func (b *body) remains() bool { return !b.eof }
 // it. After an error the connection ends with the request. On a connection that
 // makes room for a newcomer meanwhile it ends the request without an answer.
 func (b *body) read(limit int64, within, stall time.Duration) ([]byte, error) {
+	if b.eof {
+		return nil, nil // nothing is waited for
+	}
 	waits := awaitingHook
 	if stall > 0 {
 		waits = awaitingBody
@@ -64,8 +69,11 @@ func (b *body) read(limit int64, within, stall time.Duration) ([]byte, error) {
 	// XPORT-31: only while it reads: once the body is here, the request has its effect.
 	leave := b.conn.enter(waits)
 	data, err := b.readAll(limit, within, stall)
-	leave()
-	if errors.Is(err, errEvicted) {
+	if err == nil {
+		b.whole()
+	}
+	if !leave() {
+		// XPORT-31: it made room, so its answer is lost: it must have no effect either.
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
@@ -79,9 +87,6 @@ func (b *body) read(limit int64, within, stall time.Duration) ([]byte, error) {
 func (b *body) readAll(limit int64, within, stall time.Duration) ([]byte, error) {
 	if b.declared > limit {
 		return nil, errBodyTooLarge
-	}
-	if b.eof {
-		return nil, nil
 	}
 	// The buffer grows with what arrives, never with what is promised.
 	data := make([]byte, 0, min(max(b.declared, 0)+1, bodyPiece))
@@ -121,7 +126,7 @@ func (s *Server) settle(a *answer, r *http.Request) {
 	}
 	// The answer goes out first: net/http would read up to 256 KiB of the body
 	// before it, without a deadline.
-	http.NewResponseController(a.ResponseWriter).Flush()
+	_ = http.NewResponseController(a.ResponseWriter).Flush()
 	if b.closing || (b.expects && !b.touched) {
 		// XPORT-15: a client that expects a 100 is never read from: a read would send it.
 		b.conn.linger.Store(true)
@@ -129,7 +134,8 @@ func (s *Server) settle(a *answer, r *http.Request) {
 		return
 	}
 	b.conn.SetReadDeadline(time.Now().Add(s.limits.DrainTimeout))
-	defer b.conn.enter(draining)()
+	leave := b.conn.enter(draining)
+	defer leave()
 	// XPORT-7: bounded in time and in bytes, so that a refusal stays cheap.
 	n, _ := io.Copy(io.Discard, io.LimitReader(b, s.limits.MaxDrainBytes))
 	if b.eof && n < s.limits.MaxDrainBytes {

@@ -103,11 +103,14 @@ func (c *conn) beginWaiting() {
 
 // SetReadDeadline never extends the wait for a header: net/http has one
 // deadline for the idle time and another for the header, here both share one.
+// Within a body, no deadline means that its end was read.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
 	if c.phase == awaitingHeader && (t.IsZero() || t.After(c.headerBy)) {
 		t = c.headerBy
+	} else if t.IsZero() {
+		c.bodyEndedLocked()
 	}
 	return c.setReadDeadlineLocked(t)
 }
@@ -147,13 +150,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		// XPORT-11: by the first byte, because a TLS peer sends no newline and does not close.
 		if !tokenByte(p[0]) {
 			c.admission.debug("connection does not speak http", "first_byte", int(p[0]))
-			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: "+api.MediaText+
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: "+api.MediaText+
 				"\r\nConnection: close\r\n\r\n400 Bad Request")
 			c.lingerNow()
 			return 0, io.EOF
 		}
 	}
-	if err != nil && !c.handler.Load() && (errors.Is(err, os.ErrDeadlineExceeded) || err == errEvicted) {
+	if err != nil && !c.handler.Load() && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errEvicted)) {
 		c.expired.Store(true)
 	}
 	return n, err
@@ -199,7 +202,8 @@ func (c *conn) uncork() error {
 func (c *conn) write(p []byte) (written int, err error) {
 	// XPORT-31: an answer that anybody can ask for is not worth a slot to nobody's reader.
 	if c.needsNoCredential() {
-		defer c.enter(sending)()
+		leave := c.enter(sending)
+		defer leave()
 	}
 	for {
 		piece := p[written:min(len(p), written+writePiece)]
@@ -282,7 +286,8 @@ func (c *conn) Close() error {
 // for the peer to close. A close with unread input would send a reset, and a
 // reset may overtake the answer at the peer.
 func (c *conn) lingerNow() {
-	defer c.enter(lingering)()
+	leave := c.enter(lingering)
+	defer leave()
 	c.CloseWrite()
 	until := time.Now().Add(lingerTime)
 	c.Conn.SetReadDeadline(until)

@@ -171,11 +171,26 @@ func (c *conn) settleLocked() (again bool, err error) {
 	return false, errEvicted
 }
 
+// bodyEndedLocked ends a wait for bytes of a body: its end was read.
+//
+// net/http reads it in the handler's goroutine, and there lifts the read deadline
+// before it begins to watch the connection, in another one, for the end of input.
+// So this comes before that watch, whose read would settle a question as if the
+// body did not come, and before the handler is told of the end.
+func (c *conn) bodyEndedLocked() {
+	switch c.phase {
+	case awaitingHook, awaitingBody, draining:
+		// XPORT-31: under one lock with the question: whichever comes first, holds.
+		c.answeredLocked()
+		c.phase = serving
+	}
+}
+
 // enter begins a phase of a request under way, at whose end leave restores the
-// former one.
-func (c *conn) enter(p phase) (leave func()) {
+// former one. leave reports false when the connection made room meanwhile.
+func (c *conn) enter(p phase) (leave func() bool) {
 	if c == nil {
-		return func() {}
+		return func() bool { return true }
 	}
 	a := c.admission
 	a.mu.Lock()
@@ -184,11 +199,12 @@ func (c *conn) enter(p phase) (leave func()) {
 	formerly, since := c.phase, c.since
 	c.phase, c.since = p, a.clock.Now()
 	a.notifyLocked()
-	return func() {
+	return func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		c.answeredLocked()
 		c.phase, c.since = formerly, since
+		return !c.evicted
 	}
 }
 
@@ -203,7 +219,7 @@ func unread(nc any) (n int) {
 	if err != nil {
 		return 0
 	}
-	raw.Control(func(fd uintptr) {
+	_ = raw.Control(func(fd uintptr) {
 		if n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ); err != nil {
 			n = 0
 		}

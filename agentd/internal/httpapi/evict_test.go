@@ -3,16 +3,18 @@ package httpapi
 import (
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
 	"microvms/agentd/internal/limits"
 	"microvms/agentd/trace"
+	"microvms/agentd/trace/tracetest"
 )
 
 // room is an admission at its cap with connections in given phases.
 func room(grace time.Duration, conns ...*conn) *admission {
-	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour, EvictionGrace: grace}, "v", trace.System{}, func(string, ...any) {})
+	a := newAdmission(nil, limits.Limits{HeaderTimeout: time.Hour, WriteTimeout: time.Hour, EvictionGrace: grace}, "v", trace.System{}, func(string, ...any) {})
 	for i, c := range conns {
 		c.Conn, c.admission, c.serial = &fakeConn{}, a, uint64(i)
 		a.conns[c] = struct{}{}
@@ -61,6 +63,39 @@ func TestWhoMakesRoom(t *testing.T) {
 	a := room(s, at(awaitingHeader, false, s/4), at(awaitingHook, false, s/2), at(serving, true, 9*s))
 	if due := a.makeRoomLocked(now); due != s/2 {
 		t.Errorf("one may make room in %v, want 500ms", due)
+	}
+}
+
+// leaping is a clock that moves just before its next timer is set.
+type leaping struct {
+	*tracetest.Clock
+	leap time.Duration
+}
+
+func (l *leaping) AfterFunc(d time.Duration, f func()) trace.Timer {
+	leap := l.leap
+	l.leap = 0
+	l.Advance(leap)
+	return l.Clock.AfterFunc(d, f)
+}
+
+// TestAlarmIsNotLate lets the clock move between the look at what waits and the
+// alarm for when it has waited for the grace: the alarm counts from the wait.
+func TestAlarmIsNotLate(t *testing.T) {
+	t.Attr("requirement", "XPORT-31")
+	clock := &leaping{tracetest.NewClock(time.Unix(1e9, 0)), 20 * time.Minute}
+	c := &conn{phase: awaitingHook, since: clock.Now()}
+	a := room(time.Hour, c)
+	a.clock = clock
+	ripe, stop := a.lookLocked()
+	defer stop()
+	if left := clock.Pending(); !slices.Equal(left, []time.Duration{40 * time.Minute}) {
+		t.Fatalf("alarms ring in %v, want one in 40m", left)
+	}
+	clock.Advance(40 * time.Minute)
+	<-ripe
+	if a.lookLocked(); a.asked != c {
+		t.Error("the connection is not asked when its grace has passed")
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *Server) spool(r *request) (_ *os.File, size int64, err error) {
 		size, err = spool.Seek(0, 1)
 	}
 	if err != nil {
-		spool.Close()
+		_ = spool.Close()
 		return nil, 0, err
 	}
 	s.pass(r.point(trace.ArchiveSpool))

@@ -39,10 +39,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()[api.HeaderVersion] = []string{s.config.Version}
 	if r.ContentLength != 0 {
 		// Without full duplex net/http reads the body before it answers.
-		http.NewResponseController(w).EnableFullDuplex()
+		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
 	a := &answer{ResponseWriter: w, server: s, body: newBody(r)}
-	s.guarded(a, &request{Request: r, serial: s.serial.Add(1), body: a.body})
+	req := &request{Request: r, serial: s.serial.Add(1), body: a.body}
+	a.body.whole = func() { s.pass(trace.Point{Action: trace.BodyEnd, Request: req.serial}) }
+	s.guarded(a, req)
 	a.record()
 	s.settle(a, r)
 }
@@ -59,7 +61,7 @@ func (s *Server) guarded(a *answer, r *request) {
 			}
 			return
 		}
-		if p == http.ErrAbortHandler {
+		if p == http.ErrAbortHandler { //nolint:errorlint // a panic value, by which net/http itself compares
 			panic(p)
 		}
 		// The panic value may quote a request; the stack names places only.

@@ -133,7 +133,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
 	for a := range s.listeners {
-		a.Close() // connections that ask nothing included: net/http would wait for them
+		_ = a.Close() // connections that ask nothing included: net/http would wait for them
 	}
 	s.mu.Unlock()
 	grace, cancel := context.WithTimeout(ctx, s.limits.ShutdownGrace)
@@ -149,7 +149,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	// PROG-13: requests alone end here: no command is signalled.
 	// PROG-14: cut, because its command goes on and has no exit to tell.
 	// XPORT-28: a stream may never end by itself.
-	s.http.Close()
+	_ = s.http.Close()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

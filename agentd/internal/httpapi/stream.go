@@ -113,12 +113,12 @@ func (f *frameWriter) send(frames []byte) error {
 	f.conn.cork()
 	if len(frames) > 0 {
 		if _, err := f.answer.Write(frames); err != nil {
-			f.conn.uncork()
+			_ = f.conn.uncork()
 			return err
 		}
 	}
 	if err := http.NewResponseController(f.answer.ResponseWriter).Flush(); err != nil {
-		f.conn.uncork()
+		_ = f.conn.uncork()
 		return err
 	}
 	return f.conn.uncork()

@@ -28,7 +28,7 @@ func TestUnknownGroupIsNull(t *testing.T) {
 	t.Attr("requirement", "PROC-4")
 	registry := execution.New(execution.Config{Admission: refuser{}, RegisterRefusals: true, Log: slog.New(slog.DiscardHandler)})
 	defer registry.Close(context.Background())
-	registry.Start(t.Context(), execution.Key{Namespace: namespace, ID: "x"}, func(context.Context) (*execution.Command, error) {
+	_, _, _ = registry.Start(t.Context(), execution.Key{Namespace: namespace, ID: "x"}, func(context.Context) (*execution.Command, error) {
 		return &execution.Command{Path: "/bin/true", Args: []string{"true"}}, nil
 	})
 	s := New(Config{Log: slog.New(slog.DiscardHandler), Clock: trace.System{}, Limits: limits.Limits{}.WithDefaults(), Boot: hooks.New(1), Registry: registry})

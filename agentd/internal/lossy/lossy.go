@@ -51,7 +51,8 @@ func next(src []byte) (n int, ok bool) {
 // subpart returns the length of the maximal invalid subpart that src begins
 // with: the longest start of a well-formed sequence, or one byte.
 func subpart(src []byte) int {
-	low, high, length := byte(0x80), byte(0xBF), 0
+	low, high := byte(0x80), byte(0xBF)
+	var length int
 	switch b := src[0]; {
 	case 0xC2 <= b && b <= 0xDF:
 		length = 2

@@ -145,7 +145,7 @@ func BenchmarkQuote(b *testing.B) {
 			buf := make([]byte, 0, 64<<10)
 			b.SetBytes(int64(len(src)))
 			for b.Loop() {
-				Quote(discard{}, buf[:0], src)
+				_, _ = Quote(discard{}, buf[:0], src)
 			}
 		})
 	}

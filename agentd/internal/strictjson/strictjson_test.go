@@ -176,7 +176,7 @@ func agree[T any](t *testing.T, body []byte) {
 		return
 	}
 	otherCase := false
-	Members(body, func(name string, _ jsontext.Value) bool {
+	_ = Members(body, func(name string, _ jsontext.Value) bool {
 		for i := range reflect.TypeFor[T]().NumField() {
 			key, _, _ := strings.Cut(reflect.TypeFor[T]().Field(i).Tag.Get("json"), ",")
 			otherCase = otherCase || (name != key && strings.EqualFold(name, key))

@@ -16,12 +16,6 @@ import (
 	"microvms/client"
 )
 
-// run is the whole command: it parses args, runs one command and returns the
-// exit code, one of exitTable's. It reads the environment only through env.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	return newApp(stdin, stdout, stderr, env).run(ctx, args)
-}
-
 // app is one invocation.
 type app struct {
 	stdin          io.Reader

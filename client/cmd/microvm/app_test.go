@@ -145,7 +145,9 @@ func dataKeys(t *testing.T, envelope string) (kind string, keys []string) {
 		t.Fatalf("%q: %v", envelope, err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(env.Data))
-	dec.Token()
+	if _, err := dec.Token(); err != nil {
+		t.Fatalf("%s: %v", env.Data, err)
+	}
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {

@@ -161,7 +161,7 @@ func (j *copying) replace(target string, src io.Reader) error {
 		err = os.Rename(part, target)
 	}
 	if err != nil {
-		os.Remove(part)
+		_ = os.Remove(part)
 	}
 	return err
 }

@@ -199,7 +199,8 @@ func (c *execCommand) execute(ctx context.Context, a *app, s *client.Session, re
 			res = c.record(id, rec)
 		}
 	}
-	if failed, ok := context.Cause(ctx).(*inputError); ok && err != nil {
+	var failed *inputError
+	if err != nil && errors.As(context.Cause(ctx), &failed) {
 		return nil, failed.err // the wait ended because the input broke
 	}
 	return res, err

@@ -83,7 +83,7 @@ func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over = true; p.shown {
-		io.WriteString(p.w, "\r\x1b[K")
+		_, _ = io.WriteString(p.w, "\r\x1b[K")
 	}
 }
 

@@ -213,10 +213,10 @@ func (f *forward) carry(ctx context.Context, local net.Conn) error {
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
-		io.Copy(far, local) // its error is the tunnel's, or that of a peer that left
-		far.Close()         // the first side to end ends both
+		_, _ = io.Copy(far, local) // its error is the tunnel's, or that of a peer that left
+		_ = far.Close()            // the first side to end ends both; its error is the outcome's
 	}()
-	io.Copy(local, far)
+	_, _ = io.Copy(local, far) // likewise
 	outcome := far.Outcome()
 	if outcome.End != client.TunnelClosed && outcome.End != client.TunnelClosedUnproven && outcome.End != client.TunnelOpen {
 		// CLI-43: an end like any other would tell the local peer that all was said.

@@ -17,7 +17,7 @@ type size uint64
 // UnmarshalText parses "512MiB", "4G" or "1000000".
 func (s *size) UnmarshalText(text []byte) error {
 	in := strings.TrimSpace(string(text))
-	number := strings.TrimRight(in, "abciBKMGTkmgtABCI")
+	number := strings.TrimRight(in, "abcikmgtABCIKMGT")
 	unit := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(in, number), "B"), "i"))
 	factor, ok := map[string]float64{"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[unit]
 	n, err := strconv.ParseFloat(number, 64)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return 2
 	}
-	return command(set, *dir, rest[1:], stdout, stderr)
+	out := bufio.NewWriter(stdout)
+	status := command(set, *dir, rest[1:], out, stderr)
+	if err := out.Flush(); err != nil {
+		// Whatever was found, nobody has read it.
+		fmt.Fprintf(stderr, "spec: cannot write the report: %v\n", err)
+		return 2
+	}
+	return status
 }
 
 // find returns the folder that holds spec.toml: the working directory, as under

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,5 +120,20 @@ func TestUsage(t *testing.T) {
 	}
 	if status, _, stderr := call(t, filepath.Join(dir, "nowhere"), "lint"); status != 2 || !strings.Contains(stderr, "cannot load") {
 		t.Errorf("a missing folder: status %d, %q", status, stderr)
+	}
+}
+
+// full takes nothing, like a file system without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestLostReport: a report that was not written is not a pass, in either form.
+func TestLostReport(t *testing.T) {
+	for _, args := range [][]string{{"lint"}, {"lint", "-json"}, {"review", "-all"}} {
+		var errs bytes.Buffer
+		if status := run(append([]string{"-dir", tree(t)}, args...), full{}, &errs); status != 2 || !strings.Contains(errs.String(), "cannot write the report: no space left") {
+			t.Errorf("%q: status %d, %s", args, status, errs.String())
+		}
 	}
 }

@@ -165,8 +165,8 @@ func (b *bench) moved(ctx context.Context, d *daemon) error {
 	}
 	defer func() {
 		for i := range b.w.size.readers {
-			os.RemoveAll(fmt.Sprintf("%s/memory-%d", b.files, i))
-			os.RemoveAll(fmt.Sprintf("%s/memory-tree-%d", b.files, i))
+			_ = os.RemoveAll(fmt.Sprintf("%s/memory-%d", b.files, i))
+			_ = os.RemoveAll(fmt.Sprintf("%s/memory-tree-%d", b.files, i))
 		}
 	}()
 	return b.each(func(i int) error {

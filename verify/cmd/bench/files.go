@@ -69,7 +69,7 @@ func (b *bench) setupFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.w.atEnd(func() { os.RemoveAll(dir) })
+	b.w.atEnd(func() { _ = os.RemoveAll(dir) })
 	if err := fillFile(filepath.Join(dir, "source"), b.w.size.fileBytes); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -66,7 +67,7 @@ func servePeer(ctx context.Context, stdout io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "%s %s\n", listening, l.Addr())
 	server := &http.Server{Handler: mux}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); err != http.ErrServerClosed {
 		return err
@@ -122,7 +123,7 @@ func pollBody(stdout string) []byte {
 func encodePoll(w io.Writer, stdout string) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	e.Encode(struct {
+	_ = e.Encode(struct {
 		ExecID            string `json:"exec_id"`
 		Phase             string `json:"phase"`
 		ExitCode          int    `json:"exit_code"`
@@ -153,10 +154,10 @@ func spawnWithPipes(path string, args ...string) (int, error) {
 	err := c.Start()
 	done := make(chan struct{}, 2)
 	for i := range reads {
-		writes[i].Close()
+		_ = writes[i].Close()
 		go func() {
-			io.Copy(io.Discard, reads[i])
-			reads[i].Close()
+			_, _ = io.Copy(io.Discard, reads[i])
+			_ = reads[i].Close()
 			done <- struct{}{}
 		}()
 	}
@@ -166,7 +167,8 @@ func spawnWithPipes(path string, args ...string) (int, error) {
 		return 0, err
 	}
 	if err := c.Wait(); err != nil {
-		if exit, ok := err.(*exec.ExitError); ok {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
 			return exit.ExitCode(), nil
 		}
 		return 0, err

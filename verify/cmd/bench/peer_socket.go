@@ -26,7 +26,7 @@ func serveSocket(mux *http.ServeMux) {
 		ctx := context.Background() // a hijacked request's own has ended
 		n, err := strconv.ParseInt(r.FormValue("bytes"), 10, 64)
 		if err == nil && dropAll(ctx, ws, r.FormValue("sealed") == "true", n) == nil {
-			ws.Write(ctx, websocket.MessageText, []byte("all"))
+			_ = ws.Write(ctx, websocket.MessageText, []byte("all"))
 		}
 	})
 }

@@ -34,7 +34,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, address func(line string) 
 	theseProcesses.add(cmd.Process.Pid)
 	p := &process{cmd: cmd}
 	// A program that says nothing is ended with the context.
-	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()
 	lines := bufio.NewReader(stdout)
 	for p.addr == "" {
@@ -45,7 +45,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, address func(line string) 
 		}
 		p.addr, _ = address(line)
 	}
-	go io.Copy(io.Discard, lines) // until the program ends; nobody waits for it then
+	go func() { _, _ = io.Copy(io.Discard, lines) }() // until the program ends; nobody waits for it then
 	return p, nil
 }
 
@@ -85,11 +85,11 @@ func startListener(ctx context.Context, cmd *exec.Cmd, addr string) (*process, e
 
 // stop ends the process and waits for it.
 func (p *process) stop() {
-	p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	// A server that does not end by itself must not hold this one up.
-	timer := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })
+	timer := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
-	p.cmd.Wait()
+	_ = p.cmd.Wait()
 	theseProcesses.remove(p.cmd.Process.Pid)
 }
 

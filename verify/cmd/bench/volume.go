@@ -115,7 +115,7 @@ func (b *bench) pacedStream(ctx context.Context, d *daemon, id string, n int64) 
 	read := 0
 	end, err := d.follow(ctx, id, func(k int) {
 		if read += k; read >= creditBytes {
-			credits.Write(make([]byte, read/creditBytes))
+			_, _ = credits.Write(make([]byte, read/creditBytes))
 			read %= creditBytes
 		}
 	})

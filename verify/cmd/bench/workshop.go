@@ -68,7 +68,7 @@ func (w *workshop) close() {
 	for i := len(w.stops) - 1; i >= 0; i-- {
 		w.stops[i]()
 	}
-	os.RemoveAll(w.dir)
+	_ = os.RemoveAll(w.dir)
 }
 
 // atEnd has stop called by close.
