@@ -44,7 +44,7 @@ func messageRows() []Row {
 			"CALLDATA-1", "CALLDATA-3", "CALLDATA-7", "CALLDATA-12", "CALLDATA-16", "CALLDATA-18",
 		},
 		// The largest message, twice while it grows.
-		Ceiling: func(max int64) int64 { return 4*max + 128<<20 },
+		Ceiling: func(k Knobs) int64 { return 4*k.MaxMessage + 128<<20 },
 		Cases: []Case{
 			{"0 to 9 bytes", with(short)},
 			{"unknown methods", with(unknownMethods)},
