@@ -72,7 +72,7 @@ func Spec(c manager.Config, target string, shop *Workshop, start Starter) replay
 
 // open starts a manager and the driver's own connection to it.
 func (d *driver) open(ctx context.Context, _ manager.State) (err error) {
-	d.manager, err = d.start(ctx, Options{Executors: d.shop.Executors(), Hold: d.hold})
+	d.manager, err = d.start(ctx, Options{Executors: d.shop.Executors(), Hold: d.hold, Permits: int(d.config.Permits)})
 	if err != nil {
 		return err
 	}
@@ -234,6 +234,9 @@ func (d *driver) run(ctx context.Context, t transition) error {
 	r.Deadline = duration(span)
 	if kind == manager.Invalid {
 		r.Selector = msp.Selector{IsVersion: true, Version: "re:^never$"}
+	}
+	if kind == manager.Big {
+		r.IsSync, r.HostData = false, `{"node_address":"n","tx_id":"t"}`
 	}
 	if token != 0 {
 		word := "t"

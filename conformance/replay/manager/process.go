@@ -39,13 +39,16 @@ type Options struct {
 	Executors string
 	// Hold selects the points at which the manager is parked; nil means none.
 	Hold func(p trace.Point) bool
+	// Permits is the pool, when it is more than one permit: a run with modules then
+	// takes all of it, and the modules can be started.
+	Permits int
 	// MaxMessageBytes is the bound of a client's message; 0 means the default.
 	MaxMessageBytes int
 	// Retention is that of a manager whose time passes; 0: more than a test lasts.
 	Retention time.Duration
 }
 
-// Starter starts a fresh manager with one permit, of which each run needs one.
+// Starter starts a fresh manager. A run without modules costs one permit.
 type Starter func(ctx context.Context, o Options) (*Manager, error)
 
 // The spans of a manager with timers that the driver fires. They differ, so that
