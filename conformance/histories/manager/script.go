@@ -6,11 +6,11 @@ import (
 )
 
 // Clients is how many clients act at once in each history.
-const Clients = 6
+const Clients = 5
 
 const (
-	bursts  = 5 // of each client
-	longest = 3 // requests of a burst
+	bursts  = 7 // of each client
+	longest = 2 // requests of a burst: what overlaps is what the judge has to order
 	// maxOpen bounds the requests with an effect that a history leaves open by itself: each doubles what the judge has to
 	// try.
 	maxOpen = 5
