@@ -53,7 +53,7 @@ func (r *recorder) close(ctx context.Context) error {
 // ask performs one operation.
 func (c closer) ask(ctx context.Context, s *session, op Operation) (*Operation, error) {
 	op.Client, op.Boot = Clients, s.conn.Boot
-	if err := c.r.perform(ctx, s, []*Operation{&op}, 0); err != nil {
+	if err := c.r.perform(ctx, s, []*Operation{&op}, burst{}); err != nil {
 		return nil, err
 	}
 	if !op.Known() {
