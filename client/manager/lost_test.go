@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
-	"strings"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,24 +321,45 @@ func TestRunIDs(t *testing.T) {
 	}
 }
 
-// TestCloseWaits looks for goroutines of clients right after each Close.
+// holding is a log handler in which the client's reader stays after the end of
+// the connection, until Close returns or a moment has passed.
+type holding struct {
+	slog.Handler
+	entered, returned chan struct{}
+	early             atomic.Bool // Close returned while the reader was here
+	c                 *Client
+}
+
+func (*holding) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *holding) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "manager event" {
+		close(h.entered)
+		<-h.c.Done()
+		select {
+		case <-h.returned:
+			h.early.Store(true)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// TestCloseWaits closes a client whose reader is at work.
 func TestCloseWaits(t *testing.T) {
 	t.Attr("requirement", "MCLIENT-16")
-	const clients = 50
-	scripts := make([]func(*peer), clients)
-	for i := range scripts {
-		scripts[i] = func(p *peer) { p.hello(1); p.untilLeft() }
-	}
-	f := serve(t, scripts...)
-	stacks := make([]byte, 1<<20)
-	for range clients {
-		c, err := Dial(testContext(t), f.address, WithKeepAlive(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-		if text := string(stacks[:runtime.Stack(stacks, true)]); strings.Contains(text, "manager.(*Client).") {
-			t.Fatalf("after Close there runs:\n%s", text)
-		}
+	known := make(chan struct{})
+	f := serve(t, func(p *peer) { p.hello(1); <-known; p.event(started(5)); p.untilLeft() })
+	h := &holding{Handler: slog.DiscardHandler, entered: make(chan struct{}), returned: make(chan struct{})}
+	h.c = f.connect(WithLogger(slog.New(h)))
+	close(known)
+	<-h.entered
+	h.c.Close()
+	left := make(chan struct{})
+	go func() { h.c.workers.Wait(); close(left) }()
+	close(h.returned)
+	<-left
+	if h.early.Load() {
+		t.Error("Close returned before the reader")
 	}
 }

@@ -96,11 +96,11 @@ func (c *Client) event(payload []byte) error {
 		return fmt.Errorf("cannot read an event: %w", err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if t := c.runs[e.GenvmID()]; t != nil {
 		t.add(e)
 		c.dropLocked(e.GenvmID())
 	}
+	c.mu.Unlock()
 	c.settings.log.Debug("manager event", "kind", e.Kind(), "genvm_id", e.GenvmID())
 	return nil
 }

@@ -1,9 +1,8 @@
 package manager
 
 // The specified configurations, in the sizes that the published prototype was
-// counted in, and one more for the queue. Two runs are needed to queue and to
-// use a token again, two connections to see one ending twice and to divide an
-// attach, three runs to stand behind a big one.
+// counted in. Two runs are needed to queue and to use a token again, two
+// connections to see one ending twice and to divide an attach.
 //
 // The prototype's distinct states, and why this model has others:
 //
@@ -25,7 +24,6 @@ var specified = []Config{
 	{Name: "pair-symmetric", Runs: 1, Conns: 2, Tokens: []uint8{1}, Restarts: 1, Disconnects: 1, Symmetric: true},
 	{Name: "two", Runs: 2, Conns: 1, Tokens: []uint8{0, 1}, Liveness: true},
 	{Name: "two-restart", Runs: 2, Conns: 1, Tokens: []uint8{0, 1}, Restarts: 1, NoTime: true},
-	{Name: "queue", Runs: 3, Conns: 1, Permits: 2, Tokens: []uint8{0}, Kinds: []Kind{Plain, Big}, NoTime: true, Settled: true, Eager: true},
 }
 
 // Replays returns the configurations that are driven on the real manager. Those
@@ -34,6 +32,7 @@ func Replays() []Config {
 	return []Config{
 		{Name: "replay-binary-one", Runs: 1, Conns: 1, Tokens: []uint8{0, 1}, Restarts: 1, Disconnects: 1, NoTime: true, Settled: true},
 		{Name: "replay-binary-two", Runs: 2, Conns: 2, Tokens: []uint8{0, 1}, NoTime: true, Settled: true, Eager: true},
+		{Name: "replay-queue", Runs: 3, Conns: 1, Permits: 2, Tokens: []uint8{0}, Kinds: []Kind{Plain, Big}, NoTime: true, Settled: true, Eager: true},
 		{Name: "replay-clock", Runs: 2, Conns: 1, Tokens: []uint8{0}, Settled: true},
 		{Name: "replay-gate-one", Runs: 1, Conns: 1, Tokens: []uint8{0, 1}, Restarts: 1, Disconnects: 1},
 		{Name: "replay-gate-two", Runs: 2, Conns: 2, Tokens: []uint8{0, 1}, NoTime: true, Eager: true},
@@ -47,7 +46,7 @@ var sentences = map[string]string{
 	"pair-symmetric":    "the same, with connections that differ by their number taken for one",
 	"two":               "two runs that share a permit, and one connection",
 	"two-restart":       "two runs that share a permit, one connection, one restart, no time",
-	"queue":             "three runs, plain and big ones, that share two permits",
+	"replay-queue":      "three runs, plain and big ones, that share two permits",
 	"replay-binary-one": "one run of a manager that nothing holds back",
 	"replay-binary-two": "two runs and two connections of a manager that nothing holds back, whose clients read at once",
 	"replay-clock":      "two runs of a manager that nothing holds back, with deadlines and retentions",

@@ -26,6 +26,7 @@ const (
 	SpawnFailIsExit
 	SpawnTwice
 	StopForgotten
+	StopIsExit
 
 	TerminalTwice
 	TerminalLost
@@ -61,6 +62,7 @@ const (
 	SubscriptionKept
 	ReleasedIsCancelled
 	EndedIsUnknown
+	LiveIsUnknown
 	FutureAttached
 	RestartKeepsRuns
 	RestartOrphans
@@ -103,6 +105,7 @@ var deviationTexts = [deviations]struct{ name, text string }{
 	SpawnFailIsExit:     {"spawn-fail-is-exit", "a failed spawn is published as finished"},
 	SpawnTwice:          {"spawn-twice", "a run is spawned again while it runs"},
 	StopForgotten:       {"stop-forgotten", "a stop between the permits and the spawn is forgotten"},
+	StopIsExit:          {"stop-is-exit", "a run that is stopped while it runs ends as if by itself"},
 
 	TerminalTwice:      {"terminal-twice", "the ending is published at the stop and again at the exit"},
 	TerminalLost:       {"terminal-lost", "an ending is dropped when other messages wait"},
@@ -138,6 +141,7 @@ var deviationTexts = [deviations]struct{ name, text string }{
 	SubscriptionKept:     {"subscription-kept", "subscriptions outlive the run's release"},
 	ReleasedIsCancelled:  {"released-is-cancelled", "a cancel of a released run is answered as if it were known"},
 	EndedIsUnknown:       {"ended-is-unknown", "a cancel of an ended run is answered as if it were unknown"},
+	LiveIsUnknown:        {"live-is-unknown", "a cancel of a queued run is answered as if it were unknown"},
 	FutureAttached:       {"future-attached", "an attach to an id that was never given waits for it"},
 	RestartKeepsRuns:     {"restart-keeps-runs", "ended runs keep their ids in the next boot"},
 	RestartOrphans:       {"restart-orphans", "executors outlive a manager that is killed"},
@@ -163,7 +167,7 @@ func (d Deviation) base() Config {
 		c.Restarts = 1
 	case DisconnectKills, ConnectionRemembered:
 		c.Disconnects = 1
-	case DeadlineSparesQueue, ExpiryForgotten:
+	case DeadlineSparesQueue, ExpiryForgotten, StopIsExit:
 		c.NoTime = false
 	case RunsWhileShutting:
 		c.Runs = 2

@@ -53,7 +53,7 @@ func (c *Config) releaseRules() []property {
 	return []property{
 		always(true, "a run is released only after its terminal event",
 			c.someRun(func(r RunState) bool { return r.Phase == Released }),
-			c.everyRun(func(r RunState) bool { return r.Phase != Released || r.Published == 1 }), "MGR-20", "MGR-23"),
+			c.everyRun(func(r RunState) bool { return r.Phase != Released || r.Published == 1 }), "MGR-20"),
 		onStep(true, "a released run is an unknown id",
 			about(func(r RunState) bool { return r.Phase == Released }, ActAttach, ActCancel, ActAck, ActRead),
 			c.answered(UnknownID, true), "MGR-19"),
@@ -84,8 +84,10 @@ func (c *Config) releaseRules() []property {
 // askRules are the answers for known runs.
 func (c *Config) askRules() []property {
 	return []property{
-		onStep(true, "a cancel of a known run is answered at once",
-			about(func(r RunState) bool { return r.known() }, ActCancel), c.answered(Accepted, false), "MGR-11", "MGR-14", "MGR-27"),
+		onStep(true, "a cancel of a run that has not ended is answered at once",
+			about(func(r RunState) bool { return r.live() }, ActCancel), c.answered(Accepted, false), "MGR-14"),
+		onStep(true, "a cancel of an ended run is answered like any other",
+			about(over, ActCancel), c.answered(Accepted, true), "MGR-27"),
 		onStep(true, "an attach to a known run is answered with its latest event",
 			about(func(r RunState) bool { return r.known() }, ActAttach), func(from State, a model.Action, to State) bool {
 				k, r := &to.Conns[a.Arg[0]], &from.Runs[a.Arg[1]]

@@ -1,10 +1,14 @@
 package manager
 
-import "microvms/model"
+import (
+	"slices"
+
+	"microvms/model"
+)
 
 // stops: MGR-C1…C3, and what a stop does in each phase.
 func (c *Config) stops() []property {
-	return []property{
+	return append(c.stopsByCause(),
 		// MGR-C1.
 		always(!c.Settled || c.crowded(), "a run that is stopped in the queue never has a permit",
 			c.someRun(func(r RunState) bool { return r.StopQueued }),
@@ -25,28 +29,11 @@ func (c *Config) stops() []property {
 		always(true, "a run is given one executor",
 			c.someRun(func(r RunState) bool { return r.Spawned > 0 }),
 			c.everyRun(func(r RunState) bool { return r.Spawned <= 1 }), "MGR-3"),
-		onStep(!c.Settled || c.crowded(), "a stop ends a queued run at once",
-			func(from State, a model.Action, to State) bool {
-				return c.stopped(from, a, func(r RunState) bool { return r.Phase == Queued }) != 0
-			},
-			func(from State, a model.Action, to State) bool {
-				queued := c.stopped(from, a, func(r RunState) bool { return r.Phase == Queued })
-				return c.each(queued, func(i uint8) bool { return to.Runs[i].Phase == Finished && to.Runs[i].Cause == causeOf(a) })
-			}, "MGR-11", "MGR-15", "MGR-24"),
-		onStep(true, "a stop of a run that has permits is remembered as its cause",
-			func(from State, a model.Action, to State) bool { return c.stopped(from, a, stoppable) != 0 },
-			func(from State, a model.Action, to State) bool {
-				return c.each(c.stopped(from, a, stoppable), func(i uint8) bool {
-					r := &to.Runs[i]
-					return r.Cause == causeOf(a) && (r.Phase == Granted || r.Phase == Stopping || r.Phase == Finished)
-				})
-			}, "MGR-12", "MGR-14", "MGR-15", "MGR-24"),
 		onStep(true, "a stop changes nothing once a cause is fixed",
 			func(from State, a model.Action, to State) bool { return c.stopped(from, a, fixed) != 0 },
 			func(from State, a model.Action, to State) bool {
 				return c.each(c.stopped(from, a, fixed), func(i uint8) bool {
-					r := to.Runs[i]
-					return r == from.Runs[i] || c.Settled
+					return to.Runs[i] == from.Runs[i]
 				}) && (a.ID != ActCancel || to.Conns == from.Conns)
 			}, "MGR-13", "MGR-27"),
 		onStep(true, "a shutdown stops every run",
@@ -64,11 +51,43 @@ func (c *Config) stops() []property {
 				}
 				return true
 			}, "MGR-24"),
-	}
+	)
 }
 
-func stoppable(r RunState) bool {
-	return (r.Phase == Granted || r.Phase == Running) && r.Cause == NoCause
+// stopsByCause are the same two rules for each who can stop a run, since a
+// requirement of its own stands behind each.
+func (c *Config) stopsByCause() []property {
+	queued := func(r RunState) bool { return r.Phase == Queued }
+	running := func(r RunState) bool { return r.Phase == Running && r.Cause == NoCause }
+	granted := func(r RunState) bool { return r.Phase == Granted && r.Cause == NoCause }
+	by := func(f func(r RunState) bool, ids ...uint16) stepCase {
+		return func(from State, a model.Action, to State) bool {
+			return slices.Contains(ids, a.ID) && c.stopped(from, a, f) != 0
+		}
+	}
+	ends := func(from State, a model.Action, to State) bool {
+		return c.each(c.stopped(from, a, queued), func(i uint8) bool {
+			return to.Runs[i].Phase == Finished && to.Runs[i].Cause == causeOf(a)
+		})
+	}
+	isCause := func(f func(r RunState) bool, phases ...Phase) stepCase {
+		return func(from State, a model.Action, to State) bool {
+			return c.each(c.stopped(from, a, f), func(i uint8) bool {
+				return to.Runs[i].Cause == causeOf(a) && slices.Contains(phases, to.Runs[i].Phase)
+			})
+		}
+	}
+	queues, timed := !c.Settled || c.crowded(), !c.NoTime
+	return []property{
+		onStep(queues, "a cancel ends a queued run at once", by(queued, ActCancel), ends, "MGR-11"),
+		onStep(queues && timed, "a deadline ends a queued run at once", by(queued, ActDeadline), ends, "MGR-15"),
+		onStep(queues, "a shutdown ends queued runs at once", by(queued, ActShutdown), ends, "MGR-24"),
+		onStep(!c.Settled, "a stop between the permits and the spawn is remembered",
+			by(granted, ActCancel, ActDeadline, ActShutdown), isCause(granted, Granted), "MGR-12"),
+		onStep(true, "a cancel stops a running run", by(running, ActCancel), isCause(running, Stopping, Finished), "MGR-14"),
+		onStep(timed, "a deadline stops a running run", by(running, ActDeadline), isCause(running, Stopping, Finished), "MGR-15"),
+		onStep(true, "a shutdown stops running runs", by(running, ActShutdown), isCause(running, Stopping, Finished), "MGR-24"),
+	}
 }
 
 // fixed reports whether the run's cause stands, or it has ended.
@@ -112,7 +131,7 @@ func causeOf(a model.Action) Cause {
 func (c *Config) liveness() []property {
 	ps := []property{model.LeadsTo("every run comes to its end",
 		func(s State) bool { return s.unfinished() },
-		func(s State) bool { return !s.unfinished() }, "MGR-6", "MGR-14", "MGR-24")}
+		func(s State) bool { return !s.unfinished() }, "MGR-6")}
 	for i := range c.Conns {
 		ps = append(ps, model.LeadsTo([MaxConns]string{
 			"a client comes to the end of what it was sent",

@@ -38,7 +38,7 @@ func (c *Config) Answer(s State, a model.Action) Answer {
 		return c.attachAnswer(&s, a.Arg[1], a.Arg[2])
 	case ActCancel:
 		r := &s.Runs[a.Arg[0]]
-		if r.over() && c.Deviation == EndedIsUnknown {
+		if r.over() && c.Deviation == EndedIsUnknown || r.Phase == Queued && c.Deviation == LiveIsUnknown {
 			return UnknownID
 		}
 		if r.known() || c.Deviation == ReleasedIsCancelled && r.Phase == Released {

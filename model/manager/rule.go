@@ -199,6 +199,9 @@ func (c *Config) stop(s *State, run uint8, cause Cause) {
 		r.Cause = cause
 		if r.Phase == Running {
 			r.Phase = Stopping
+			if c.Deviation == StopIsExit {
+				r.Cause = ByExit
+			}
 		}
 		if c.Deviation == TerminalTwice && r.Phase == Stopping {
 			r.Published = 1

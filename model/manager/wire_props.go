@@ -57,8 +57,9 @@ func (c *WireConfig) properties() []wireProperty {
 			func(m Message) bool { return m.Method == ServerMethod && m.ID > 0 }, "SOCKET-11"),
 		c.judged("a payload that does not decode is malformed, under its id",
 			func(m Message) bool { return request(m) && m.Payload >= Undecodable }, "SOCKET-15"),
-		c.judged("a request gets one reply or one error", func(m Message) bool { return request(m) && m.Payload < Undecodable },
-			"SOCKET-19", "SOCKET-25"),
+		c.judged("a request gets one reply or one error", func(m Message) bool { return request(m) && m.Payload < Undecodable }, "SOCKET-19"),
+		c.judged("a get_artifact that is refused is answered like any other request",
+			func(m Message) bool { return request(m) && m.Method == PageMethod && m.Payload == RefusedPayload }, "SOCKET-25"),
 		model.AlwaysStep("a message that is too long ends the connection without a close frame",
 			func(from WireState, a model.Action, to WireState) bool {
 				return !c.long(from, a) || to.Phase == Dropped && to.Queue == [2]WireQueue{}
@@ -140,7 +141,7 @@ func (c *WireConfig) witnesses() []wireProperty {
 		}, "SOCKET-7"),
 		model.Sometimes("a page and a control message wait", func(s WireState) bool {
 			return s.Queue[ControlQueue].Len > 0 && s.Queue[PageQueue].Len > 0
-		}, "SOCKET-14"),
+		}),
 	}
 	if c.Settled {
 		return ps

@@ -1,6 +1,7 @@
 // Command conform judges any daemon that speaks wire version 1: it drives it
 // down the models' transitions, judges concurrent histories, and plays the
-// catalogue of hostile inputs. It holds nothing of this repository's daemon.
+// catalogue of hostile inputs. It plays that of managers against any manager. It
+// holds nothing of this repository's daemon or manager.
 package main
 
 import (
@@ -47,17 +48,24 @@ limits of wire facts section 3, and log a JSON line with msg "listening" and its
 needs neither a fresh process nor moved time is run, unless --reset names a command that puts a fresh daemon,
 without a token, in its place. What was left out is named.
 
+With --manager a manager of the Manager Socket Protocol is judged instead: a fresh process for each row of hostile
+input. The command takes the flags of agentd manager; --executor names the demonstration executor's program.
+
   conform --daemon ./agentd
   conform --endpoint http://127.0.0.1:9000 --agent-token TOKEN --only histories
+  conform --manager ./agentd --executor ./executor
 
 Exit codes: 0 everything holds, 1 something is violated, 2 usage, 3 inconclusive.`
 
 type cli struct {
 	Daemon     string   `help:"The daemon's command; a process of its own for each path and history." placeholder:"BINARY"`
 	Endpoint   string   `help:"A running daemon on this machine, http://HOST:PORT." placeholder:"URL"`
+	Manager    string   `help:"A manager's command; a process of its own for each row." placeholder:"BINARY"`
+	Executor   string   `help:"With --manager: the program of the demonstration executor, conformance/cmd/executor." placeholder:"BINARY"`
 	AgentToken string   `help:"The token installed there (else $MICROVM_AGENT_TOKEN)." env:"MICROVM_AGENT_TOKEN" placeholder:"TOKEN"`
 	Reset      string   `help:"With --endpoint: a shell command after which a fresh daemon listens there." placeholder:"CMD"`
 	Only       []string `help:"Run only these parts: replay, histories, hostile." placeholder:"PART,…"`
+	Rows       []string `help:"Of hostile input, only these rows: H1, W5, …" placeholder:"ROW,…"`
 	Histories  int      `help:"Concurrent histories to judge, of each kind." default:"200"`
 	Seed       uint64   `help:"Seed of the first history." default:"1"`
 	Failures   string   `help:"Where failing histories are saved." default:"conform-failures" placeholder:"DIR"`
@@ -69,7 +77,11 @@ type cli struct {
 // validate refuses what cannot be run, before anything is started.
 func (c *cli) validate() error {
 	switch {
-	case (c.Daemon == "") == (c.Endpoint == ""):
+	case c.Manager != "" && (c.Daemon != "" || c.Endpoint != ""):
+		return errors.New("--manager goes with neither --daemon nor --endpoint")
+	case (c.Manager == "") != (c.Executor == ""):
+		return errors.New("--manager and --executor go together")
+	case c.Manager == "" && (c.Daemon == "") == (c.Endpoint == ""):
 		return errors.New("give either --daemon or --endpoint")
 	case c.Reset != "" && c.Endpoint == "":
 		return errors.New("--reset goes with --endpoint")

@@ -43,6 +43,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"--daemon", "x", "--reset", "y"}, exitUsage, "--reset goes with --endpoint"},
 		{[]string{"--daemon", "x", "--only", "dreams"}, exitUsage, "the parts are"},
 		{[]string{"--daemon", "x", "--histories", "0"}, exitUsage, "at least 1"},
+		{[]string{"--manager", "x"}, exitUsage, "--manager and --executor go together"},
+		{[]string{"--manager", "x", "--executor", "y", "--daemon", "z"}, exitUsage, "--manager goes with neither"},
+		{[]string{"--manager", "/no/such", "--executor", "/no/such"}, exitUsage, "cannot start the manager"},
 		{[]string{"--never"}, exitUsage, "unknown flag"},
 	} {
 		t.Setenv("MICROVM_AGENT_TOKEN", "")

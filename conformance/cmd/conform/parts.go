@@ -22,6 +22,9 @@ type part struct {
 var partNames = []string{"replay", "histories", "hostile"}
 
 func (c *cli) parts() []part {
+	if c.Manager != "" {
+		return []part{{"hostile", c.hostileManager}}
+	}
 	return []part{{"replay", c.replay}, {"histories", c.histories}, {"hostile", c.hostile}}
 }
 
@@ -141,6 +144,9 @@ func (c *cli) histories(ctx context.Context, r *report) {
 // hostile plays the rows one after another: what one holds would count as the other's leak.
 func (c *cli) hostile(ctx context.Context, r *report) {
 	for _, row := range hostile.Rows() {
+		if !c.wants(row.ID) {
+			continue
+		}
 		if ctx.Err() != nil {
 			r.add(entry{Part: "hostile", Name: row.ID, Verdict: leftOut, Text: "interrupted"})
 			continue
@@ -151,24 +157,29 @@ func (c *cli) hostile(ctx context.Context, r *report) {
 			continue
 		}
 		result := hostile.Run(ctx, target, row)
-		e := entry{Part: "hostile", Name: row.ID, Verdict: holds, Text: fmt.Sprintf("%d cases, %s", result.Cases, row.Name), Faults: result.Failures}
-		switch {
-		case ctx.Err() != nil:
-			// CONF-9: what an interrupt cut short says nothing about the daemon.
-			e.Verdict, e.Faults = inconclusive, nil
-		case result.Failed():
-			e.Verdict = violated
-		}
-		if err := stop(); err != nil && ctx.Err() == nil {
-			e.Verdict = violated
-			e.Faults = append(e.Faults, "the daemon did not end well: "+err.Error())
-		}
-		r.add(e)
-		for _, s := range result.Skipped {
-			r.add(entry{Part: "hostile", Name: row.ID + " " + s.Case, Verdict: leftOut, Text: s.Reason})
-		}
-		for _, u := range result.Unseen {
-			r.add(entry{Part: "hostile", Name: row.ID, Verdict: leftOut, Text: u})
-		}
+		survived(ctx, r, result, stop())
+	}
+}
+
+// survived enters what became of a row, and of the end of the process that it was played against.
+func survived(ctx context.Context, r *report, result hostile.Result, end error) {
+	e := entry{Part: "hostile", Name: result.ID, Verdict: holds, Text: fmt.Sprintf("%d cases, %s", result.Cases, result.Name), Faults: result.Failures}
+	switch {
+	case ctx.Err() != nil:
+		// CONF-9: what an interrupt cut short says nothing about the daemon.
+		e.Verdict, e.Faults = inconclusive, nil
+	case result.Failed():
+		e.Verdict = violated
+	}
+	if end != nil && ctx.Err() == nil {
+		e.Verdict = violated
+		e.Faults = append(e.Faults, "the process did not end well: "+end.Error())
+	}
+	r.add(e)
+	for _, s := range result.Skipped {
+		r.add(entry{Part: "hostile", Name: result.ID + " " + s.Case, Verdict: leftOut, Text: s.Reason})
+	}
+	for _, u := range result.Unseen {
+		r.add(entry{Part: "hostile", Name: result.ID, Verdict: leftOut, Text: u})
 	}
 }

@@ -14,6 +14,9 @@ import (
 // preflight makes sure that there is a daemon to judge, so that a wrong path, address or token is said to be that, and
 // not held against the daemon.
 func (c *cli) preflight(ctx context.Context) error {
+	if c.Manager != "" {
+		return c.preflightManager(ctx)
+	}
 	if c.Daemon != "" {
 		d, err := process.Start(ctx, c.Daemon, process.Options{})
 		if err != nil {

@@ -57,7 +57,16 @@ func (w *watch) parts() []part {
 			}
 			specs[name].runs = append(specs[name].runs, o)
 		}
-		add(name, o.Client, entry{op: o, over: w.over[o]}, o.Call, until(o))
+		switch {
+		case o.Kind == Cancel && o.Known() && o.Answer.Code == "":
+			add(name, o.Client, entry{op: o, half: finds}, o.Call, until(o))
+		case !o.Known() && (o.Kind == Cancel || o.Kind == Ack):
+		default:
+			add(name, o.Client, entry{op: o, over: w.over[o]}, o.Call, until(o))
+		}
+	}
+	for _, e := range w.merged() {
+		add(w.partOf(e.op), e.op.Client, e.entry, e.call, e.end)
 	}
 	for _, c := range w.h.Conns {
 		for _, a := range c.Arrivals {
@@ -75,6 +84,43 @@ func (w *watch) parts() []part {
 	return w.assemble(entries, specs)
 }
 
+// interval is an entry with the time in which it has its place.
+type interval struct {
+	entry
+	call, end int64
+}
+
+// merged replaces what would make the search try orders between which nothing
+// differs. A run is stopped by the first of its cancels and released once, so
+//
+//   - the cancels of a run are one stop. There are moments, one within each cancel,
+//     the first of which is p, exactly when p is not before the first call and not
+//     after the first return;
+//   - of the acks of unknown outcome the one that was sent first can do whatever
+//     another can.
+func (w *watch) merged() []*interval {
+	byRun := map[string]*interval{}
+	var out []*interval
+	for i := range w.h.Operations {
+		o := &w.h.Operations[i]
+		may := !o.Known() || o.Kind == Cancel && o.Answer.Code == ""
+		if o.Kind != Cancel && o.Kind != Ack || !may || w.partOf(o) == "" {
+			continue
+		}
+		key := fmt.Sprint(o.Kind, w.h.boot(o), o.Run)
+		e := byRun[key]
+		if e == nil {
+			e = &interval{entry{op: o}, o.Call, until(o)}
+			if o.Kind == Cancel {
+				e.half = stops
+			}
+			byRun[key], out = e, append(out, e)
+		}
+		e.call, e.end = min(e.call, o.Call), min(e.end, until(o))
+	}
+	return out
+}
+
 // assemble makes the parts, and enters a shutdown into those of its boot.
 func (w *watch) assemble(entries map[string][]porcupine.Operation, specs map[string]*spec) []part {
 	var out []part
@@ -86,17 +132,36 @@ func (w *watch) assemble(entries map[string][]porcupine.Operation, specs map[str
 		slices.Sort(s.ids)
 		for i := range w.h.Operations {
 			o := &w.h.Operations[i]
-			if o.Kind != Shutdown || !strings.HasPrefix(name, fmt.Sprintf("boot %d,", w.h.boot(o))) {
-				continue
-			}
-			for _, half := range []half{closes, ends} {
-				all = append(all, porcupine.Operation{Input: entry{op: o, half: half}, Call: o.Call, Return: until(o)})
+			if o.Kind == Shutdown && strings.HasPrefix(name, fmt.Sprintf("boot %d,", w.h.boot(o))) {
+				all = append(all, porcupine.Operation{Input: entry{op: o, half: ends}, Call: o.Call, Return: until(o)})
 			}
 		}
 		out = append(out, part{name, all, histories.Search(state{}, s.silent, s.apply)})
 	}
+	out = append(out, w.admission()...)
 	slices.SortFunc(out, func(a, b part) int { return strings.Compare(a.name, b.name) })
 	return out
+}
+
+// admission is the part of a shutdown: the run requests of its boot, which it
+// ends to take. Nothing couples it to the runs that were taken.
+func (w *watch) admission() []part {
+	var all []porcupine.Operation
+	for i := range w.h.Operations {
+		o := &w.h.Operations[i]
+		half := admits
+		if o.Kind == Shutdown {
+			half = closes
+		}
+		if o.Kind == Shutdown || o.Kind == Run && o.Known() && w.h.boot(o) == len(w.h.Boots)-1 {
+			all = append(all, porcupine.Operation{ClientId: o.Client + 1, Input: entry{op: o, half: half}, Call: o.Call, Return: until(o)})
+		}
+	}
+	if !slices.ContainsFunc(w.h.Operations, func(o Operation) bool { return o.Kind == Shutdown }) {
+		return nil
+	}
+	s := &spec{}
+	return []part{{"admission", all, histories.Search(state{}, s.silent, s.apply)}}
 }
 
 // partOf is the part that an operation is in, "" if it is judged without one: it
@@ -108,12 +173,12 @@ func (w *watch) partOf(o *Operation) string {
 		return ""
 	case o.Kind != Run:
 		return w.partition(boot, o.Run)
-	case !o.Bare:
-		return named(boot, 0, o.owner())
-	case o.Known() && o.Answer.Code == "":
+	case o.Known() && o.Answer.Code != "", o.Bare && !o.Known():
+		return "" // refused, which is of the admission; or nobody knows which
+	case o.Bare:
 		return named(boot, o.Answer.Run, bareOwner)
 	}
-	return ""
+	return named(boot, 0, o.owner())
 }
 
 // Judge decides a history: what each connection saw by itself must be sound, and

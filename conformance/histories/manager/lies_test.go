@@ -49,6 +49,9 @@ var lies = map[string]struct {
 		if i == 0 || c.Arrivals[i].Op < 0 || c.Arrivals[i-1].Op < 0 || !h.Operations[c.Arrivals[i].Op].Known() {
 			return false
 		}
+		if page(h, c.Arrivals[i-1]) && !page(h, c.Arrivals[i]) {
+			return false // a page may come late
+		}
 		c.Arrivals[i], c.Arrivals[i-1] = c.Arrivals[i-1], c.Arrivals[i]
 		return true
 	}), 30},
@@ -130,6 +133,12 @@ func shown(h *History, c *Conn, run uint64) bool {
 		t := h.Operations[a.Op].Answer.Snapshot
 		return t != nil && t.Run == run && t.Ended()
 	})
+}
+
+// page reports whether an arrival is a page of an artifact.
+func page(h *History, a Arrival) bool {
+	o := &h.Operations[a.Op]
+	return o.Kind == Read && o.Known() && o.Answer.Code == ""
 }
 
 // names is the run that a reply subscribes to; 0: it subscribes to none.

@@ -151,7 +151,7 @@ func count(t *testing.T, standard int) int {
 // another.
 func TestManagerHistoriesAreLinearizable(t *testing.T) {
 	r, err := Drive(t.Context(), Config{
-		Histories: count(t, 400), Seed: 1, Workers: 2 * runtime.GOMAXPROCS(0), Start: startBinary, FailDir: "../../failures",
+		Histories: count(t, 500), Seed: 1, Workers: 2 * runtime.GOMAXPROCS(0), Start: startBinary, FailDir: "../../failures",
 	})
 	if err != nil {
 		t.Fatal(err)

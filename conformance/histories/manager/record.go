@@ -227,7 +227,7 @@ func (r *recorder) client(ctx context.Context, client int, bursts []burst) error
 			}
 		}
 		ops := r.resolve(s, b.requests)
-		if err := r.perform(ctx, s, ops, b.split); err != nil {
+		if err := r.perform(ctx, s, ops, b); err != nil {
 			return err
 		}
 		select {
@@ -276,7 +276,7 @@ func (r *recorder) bootID(boot int) uint64 {
 }
 
 // perform sends a burst and enters what came of it.
-func (r *recorder) perform(ctx context.Context, s *session, ops []*Operation, split int) error {
+func (r *recorder) perform(ctx context.Context, s *session, ops []*Operation, b burst) error {
 	r.mu.Lock()
 	conn := slices.Index(r.sessions, s)
 	for _, o := range ops {
@@ -287,7 +287,7 @@ func (r *recorder) perform(ctx context.Context, s *session, ops []*Operation, sp
 		}
 	}
 	r.mu.Unlock()
-	err := s.perform(ctx, ops, split, r.bootID)
+	err := s.perform(ctx, ops, b, r.bootID)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range ops {

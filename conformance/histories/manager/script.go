@@ -6,11 +6,11 @@ import (
 )
 
 // Clients is how many clients act at once in each history.
-const Clients = 6
+const Clients = 5
 
 const (
-	bursts  = 5 // of each client
-	longest = 3 // requests of a burst
+	bursts  = 7 // of each client
+	longest = 2 // requests of a burst: what overlaps is what the judge has to order
 	// maxOpen bounds the requests with an effect that a history leaves open by itself: each doubles what the judge has to
 	// try.
 	maxOpen = 5
@@ -45,6 +45,7 @@ type plan struct {
 type burst struct {
 	requests []request
 	split    int // the byte at which each message is split in two frames; 0: it is one
+	at       int // percent of the last message that is sent before a CutBefore
 }
 
 // request is an operation whose names are chosen when it is sent: ids are the
@@ -69,7 +70,7 @@ func planned(seed uint64) plan {
 	open, asked := 0, 0
 	for c := range p.clients {
 		for range bursts {
-			b := burst{requests: make([]request, 1+rng.IntN(longest))}
+			b := burst{requests: make([]request, 1+rng.IntN(longest)), at: rng.IntN(100)}
 			if rng.IntN(4) == 0 {
 				b.split = 1 + rng.IntN(40)
 			}

@@ -161,24 +161,24 @@ func told(ev *msp.Event) *Told {
 // perform sends operations in one write and waits for their replies, as far as
 // the cut of the last one lets it. Each has its conn and its names. hung is an
 // error of the run; everything else is in the operations.
-func (s *session) perform(ctx context.Context, ops []*Operation, split int, boots func(int) uint64) (hung error) {
+func (s *session) perform(ctx context.Context, ops []*Operation, b burst, boots func(int) uint64) (hung error) {
 	cut := ops[len(ops)-1].Cut
 	var bytes []byte
 	s.mu.Lock()
 	for i, o := range ops {
 		s.id++
-		b, err := o.request(boots).Message(s.id)
+		m, err := o.request(boots).Message(s.id)
 		if err != nil {
 			s.mu.Unlock()
 			return fmt.Errorf("cannot encode %s: %w", o.Label(), err)
 		}
-		b = message(b, split)
+		m = message(m, b.split)
 		if i == len(ops)-1 && cut == CutBefore {
-			b = b[:len(b)/2]
+			m = m[:len(m)*b.at/100]
 		} else {
 			s.waiting[s.id] = o
 		}
-		bytes = append(bytes, b...)
+		bytes = append(bytes, m...)
 		o.Call, o.Return = s.clock(), -1
 	}
 	s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 // state is the runs of one token in one boot.
 type state struct {
 	Object manager.Object
-	Body   int // number of the request whose run it is, among those of the partition
-	Shut   bool
+	Body   int  // number of the request whose run it is, among those of the partition
+	Shut   bool // of the partition of a shutdown
 }
 
 // spec is the sequential specification of one partition.
@@ -25,8 +25,11 @@ type half uint8
 
 const (
 	whole  half = iota
-	closes      // a shutdown takes no more runs
+	closes      // a shutdown takes no more runs: an object of its own
+	admits      // a run request is taken, or refused by a shutdown
 	ends        // a shutdown ends the runs that there are
+	stops       // the first of all cancels of a run stops it
+	finds       // a cancel finds its run
 )
 
 // entry is what a search puts into an order: an operation, or something that a
@@ -61,7 +64,7 @@ func (p *spec) silent(s state) []state {
 		if o.Run.SpawnFailed && program != Missing || spawned && program == Missing {
 			continue
 		}
-		out = append(out, state{o, s.Body, s.Shut})
+		out = append(out, state{o, s.Body, false})
 	}
 	return out
 }
@@ -73,28 +76,32 @@ func (p *spec) apply(s state, e entry) []state {
 	}
 	a, atomic := e.op.Answer, manager.Atomic{}
 	id := e.op.Run * idStep
+	switch e.half {
+	case closes:
+		return []state{{Shut: true}}
+	case admits:
+		return when(s.Shut == (a.Code == internal), s)
+	case ends:
+		s.Object = atomic.Shutdown(s.Object)
+		return []state{s}
+	case stops:
+		s.Object, _ = atomic.Cancel(s.Object, id)
+		return []state{s}
+	}
 	switch e.op.Kind {
 	case Run:
 		return p.run(s, e)
-	case Shutdown:
-		if e.half == closes {
-			s.Shut = true
-		} else {
-			s.Object = atomic.Shutdown(s.Object)
-		}
-		return []state{s}
 	case Attach:
 		return when(p.shows(s, id, a), s)
 	case Read:
 		return when(p.reads(s, id, e.op), s)
+	case Ack:
+		next, answer := atomic.Ack(s.Object, id)
+		s.Object = next
+		return when(a == nil || a.Code == codes[answer], s)
 	}
-	do := atomic.Cancel
-	if e.op.Kind == Ack {
-		do = atomic.Ack
-	}
-	next, answer := do(s.Object, id)
-	s.Object = next
-	return when(a == nil || a.Code == codes[answer], s)
+	_, answer := atomic.Cancel(s.Object, id)
+	return when(a.Code == codes[answer], s) // it finds its run, or it finds none
 }
 
 func when(ok bool, s state) []state {
@@ -113,12 +120,6 @@ var codes = map[manager.Answer]string{
 // partition, or one that nobody ever heard of.
 func (p *spec) run(s state, e entry) []state {
 	o, atomic := e.op, manager.Atomic{}
-	if s.Shut {
-		return when(!o.Known() || o.Answer.Code == internal, s)
-	}
-	if o.Known() && o.Answer.Code != "" {
-		return nil
-	}
 	if atomic.Known(s.Object) {
 		ok := !o.Known() || o.Answer.Run*idStep == s.Object.ID
 		return when(ok && (!e.over || ended(s.Object)), s)
@@ -140,7 +141,7 @@ func (p *spec) run(s state, e entry) []state {
 	var out []state
 	for _, id := range candidates {
 		if next, ok := atomic.Start(s.Object, kind, id); ok {
-			out = append(out, state{next, slices.Index(p.runs, o), s.Shut})
+			out = append(out, state{next, slices.Index(p.runs, o), false})
 		}
 	}
 	return out

@@ -52,6 +52,9 @@ type Knobs struct {
 	Linger     time.Duration // the manager's wait for output after an executor's exit; 5 s
 
 	LineBytes int64         // of a log line without an end; 1 GiB
+	Lines     int           // of a log of short lines; 1000000
+	Flood     int           // messages of one flood; 20000
+	Amplify   int64         // bytes of a message of many small values; 4 MiB
 	Turns     int           // connections that come and go; 10000
 	Pages     int           // artifact pages asked for at once; 10000
 	Prompt    time.Duration // most that a control reply may take beside bulk; 0: it is measured and not judged
@@ -63,6 +66,9 @@ func (k Knobs) withDefaults() Knobs {
 	orElse(&k.MaxMessage, 64<<20)
 	orElse(&k.Linger, 5*time.Second)
 	orElse(&k.LineBytes, 1<<30)
+	orElse(&k.Lines, 1_000_000)
+	orElse(&k.Flood, 20_000)
+	orElse(&k.Amplify, 4<<20)
 	orElse(&k.Turns, 10_000)
 	orElse(&k.Pages, 10_000)
 	orElse(&k.Settle, 10*time.Second)
@@ -85,9 +91,8 @@ type Row struct {
 	Together     bool     // its cases mostly wait and are played at once
 	// Waits says that the row waits for a deadline that the protocol fixes.
 	Waits bool
-	// Ceiling is how many resident bytes the row may add, when the largest message
-	// has max bytes.
-	Ceiling func(max int64) int64
+	// Ceiling is how many resident bytes the row may add; nil: 128 MiB.
+	Ceiling func(Knobs) int64
 	Cases   []Case
 }
 
@@ -120,18 +125,18 @@ func Run(ctx context.Context, target Target, row Row) (res hostile.Result) {
 		res.Failures = append(res.Failures, fmt.Sprintf("after the row: %v", err))
 		return res // nothing else can be asked of it
 	}
-	faults, unseen := w.judge(ctx, p, row.ceiling(target.Knobs.MaxMessage))
+	faults, unseen := w.judge(ctx, p, row.ceiling(target.Knobs))
 	res.Failures = append(res.Failures, faults...)
 	res.Unseen, res.Notes = unseen, p.notes
 	return res
 }
 
 // ceiling is the row's, or that of a row that moves little.
-func (r Row) ceiling(max int64) int64 {
+func (r Row) ceiling(k Knobs) int64 {
 	if r.Ceiling == nil {
 		return 128 << 20
 	}
-	return r.Ceiling(max)
+	return r.Ceiling(k)
 }
 
 func play(ctx context.Context, p *probe, row Row, res *hostile.Result) {

@@ -55,17 +55,20 @@ func programs(t *testing.T) (command, program string) {
 
 // commandKnobs ask the command for less than the facts do where more of the same
 // would only take longer; conform asks for all of it.
-var commandKnobs = Knobs{LineBytes: 256 << 20, Turns: 2000, Pages: 2000}
+var commandKnobs = Knobs{LineBytes: 64 << 20, Lines: 50_000, Turns: 1000, Pages: 1000}
 
 // insideKnobs are for the manager inside the test, which the race detector slows
 // down.
-var insideKnobs = Knobs{MaxMessage: 1 << 20, Linger: 200 * time.Millisecond, LineBytes: 16 << 20, Turns: 400, Pages: 400}
+var insideKnobs = Knobs{
+	MaxMessage: 1 << 20, Linger: 200 * time.Millisecond,
+	LineBytes: 16 << 20, Lines: 10_000, Flood: 2000, Amplify: 128 << 10, Turns: 400, Pages: 200,
+}
 
 // asCommand starts the command for one row.
-func asCommand(t *testing.T) Target {
+func asCommand(t *testing.T, permits int) Target {
 	t.Helper()
 	command, program := programs(t)
-	p, err := Start(t.Context(), command, program, "")
+	p, err := Start(t.Context(), command, program, permits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +103,7 @@ func inside(t *testing.T) Target {
 	t.Helper()
 	_, program := programs(t)
 	dir := t.TempDir()
-	if err := Install(dir, program); err != nil {
+	if err := Install(dir, Executor, program); err != nil {
 		t.Fatal(err)
 	}
 	log := &logged{}
@@ -138,7 +141,7 @@ func TestCommand(t *testing.T) {
 		t.Run(row.ID, func(t *testing.T) {
 			claim(t, row)
 			t.Parallel()
-			judge(t, Run(t.Context(), asCommand(t), row))
+			judge(t, Run(t.Context(), asCommand(t, 64), row))
 		})
 	}
 }

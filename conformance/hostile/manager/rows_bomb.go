@@ -110,7 +110,7 @@ func bombRows() []Row {
 		ID: "M1", Name: "calldata bombs",
 		Expect:       "malformed_frame in time linear in the message and without memory for what is not there; a value of any size that is allowed is handed on",
 		Requirements: []string{"CALLDATA-2", "CALLDATA-4", "CALLDATA-5", "CALLDATA-6", "CALLDATA-9", "CALLDATA-17", "CALLDATA-21", "SOCKET-15", "SOCKET-29", "EXECUTOR-1"},
-		Ceiling:      func(max int64) int64 { return 10*max + 128<<20 },
+		Ceiling:      func(k Knobs) int64 { return 10*k.MaxMessage + 128<<20 },
 		Cases: []Case{
 			{"the request around the bombs, with a good value", with(around)},
 			{"129 arrays in one another", refusedAs("bucket_totals", func(int64) []byte { return append(deep(128), 5) })},
@@ -139,7 +139,7 @@ func bombRows() []Row {
 		Expect:       "handed on or refused, and what they took is given back",
 		Requirements: []string{"CALLDATA-4", "EXECUTOR-17"},
 		// An element of one byte is a slice or a string in memory, and an argument a pointer more.
-		Ceiling: func(max int64) int64 { return 128*amplified(max) + 128<<20 },
+		Ceiling: func(k Knobs) int64 { return 128*k.Amplify + 128<<20 },
 		Cases: []Case{
 			{"integers of one byte", amplify("bucket_totals", "\x01", true)},
 			{"results of no byte", amplify("leader_nondet_results", "\x03", true)},
@@ -238,14 +238,15 @@ func innerBomb(bomb func(n int64) []byte, look bool) func(c *peer, max int64) er
 	}
 }
 
-// amplified is the size of the messages of row M2.
-func amplified(max int64) int64 { return min(max, 4<<20) }
+// maxArguments is what the kernel takes of arguments and their pointers on a
+// machine with the usual limit of a stack (execve(2)).
+const maxArguments = 6 << 20
 
-// amplify runs with a field of as many elements as fit; works says that such a
-// run can be started.
+// amplify runs with a field of as many elements as the knob says; works says that
+// such a run can be started whatever their number.
 func amplify(field, element string, works bool) func(context.Context, *probe) error {
-	return withMax(func(c *peer, max int64) error {
-		b, err := runWith(8, field, many(amplified(max)-4096, element))
+	return inWith(func(_ context.Context, p *probe, c *peer) error {
+		b, err := runWith(8, field, many(p.Knobs.Amplify, element))
 		if err != nil {
 			return err
 		}
@@ -257,7 +258,7 @@ func amplify(field, element string, works bool) func(context.Context, *probe) er
 		if err != nil {
 			return err
 		}
-		if (ev.Finished != nil) != works {
+		if (ev.Finished != nil) != (works || 9*p.Knobs.Amplify < maxArguments) {
 			return fmt.Errorf("ended as %s", ev.Kind())
 		}
 		return c.ack(id)

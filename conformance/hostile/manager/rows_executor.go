@@ -80,7 +80,7 @@ func executorRows() []Row {
 		Expect:       "the connection is closed, the run ends by its exit, and the first whole result counts",
 		Requirements: []string{"EXECUTOR-15", "EXECUTOR-31", "EXECUTOR-32", "EXECUTOR-33", "EXECUTOR-36", "EXECUTOR-41", "MGR-7", "MGR-14"},
 		// A result of the longest kind is read, kept, encoded and written.
-		Ceiling: func(max int64) int64 { return 8*maxResult + 4*max + 128<<20 },
+		Ceiling: func(k Knobs) int64 { return 8*maxResult + 4*k.MaxMessage + 128<<20 },
 		Cases: []Case{
 			{"a result of 2^32-1 bytes announced", ends(ending{0, nothing}, "claim=4294967295", "host1-eof")},
 			{"a result over the limit announced", ends(ending{0, nothing}, fmt.Sprint("claim=", maxResult+1), "host1-eof")},

@@ -13,19 +13,16 @@ import (
 	"microvms/agentd/api/msp"
 )
 
-// floods are how many messages a flood has.
-const floods = 20_000
-
 func floodRows() []Row {
 	return []Row{{
 		ID: "M4", Name: "floods of messages from a client that reads late or never",
 		Expect:       "each message is answered once and in order, pings by the newest pong; who does not read is read no further; memory stays flat",
 		Requirements: []string{"SOCKET-7", "SOCKET-16", "SOCKET-20", "SOCKET-22"},
 		Cases: []Case{
-			{"text, read late", with(flood(append(head(final|opText, 5), "hello"...), msp.CodeMalformedFrame))},
-			{"empty messages, read late", with(flood(head(final|opBinary, 0), msp.CodeMalformedFrame))},
-			{"unknown methods, read late", with(flood(append(head(final|opBinary, 10), raw(99, 0, nil)...), msp.CodeUnknownMethod))},
-			{"pings, read late", with(pings)},
+			{"text, read late", inWith(flood(append(head(final|opText, 5), "hello"...), msp.CodeMalformedFrame))},
+			{"empty messages, read late", inWith(flood(head(final|opBinary, 0), msp.CodeMalformedFrame))},
+			{"unknown methods, read late", inWith(flood(append(head(final|opBinary, 10), raw(99, 0, nil)...), msp.CodeUnknownMethod))},
+			{"pings, read late", inWith(pings)},
 			{"requests, never read", neverRead},
 		},
 	}, {
@@ -49,11 +46,11 @@ func floodRows() []Row {
 }
 
 // flood sends one frame many times before it reads, and wants each answered.
-func flood(frame []byte, code msp.ErrorCode) func(*peer) error {
-	return func(c *peer) error {
+func flood(frame []byte, code msp.ErrorCode) func(context.Context, *probe, *peer) error {
+	return func(_ context.Context, p *probe, c *peer) error {
 		sent := make(chan error, 1)
 		go func() {
-			for range floods {
+			for range p.Knobs.Flood {
 				if _, err := c.Write(frame); err != nil {
 					sent <- err
 					return
@@ -61,7 +58,7 @@ func flood(frame []byte, code msp.ErrorCode) func(*peer) error {
 			}
 			sent <- nil
 		}()
-		for i := range floods {
+		for i := range p.Knobs.Flood {
 			if err := c.fails(0, code); err != nil {
 				c.Close()
 				return errors.Join(fmt.Errorf("message %d: %w", i, err), <-sent)
@@ -76,10 +73,10 @@ func flood(frame []byte, code msp.ErrorCode) func(*peer) error {
 
 // pings sends numbered pings before it reads: pongs come in order, the last one
 // too, whatever was left out between.
-func pings(c *peer) error {
+func pings(_ context.Context, p *probe, c *peer) error {
 	sent := make(chan error, 1)
 	go func() {
-		for i := range uint32(floods) {
+		for i := range uint32(p.Knobs.Flood) {
 			if err := c.frame(final|opPing, binary.BigEndian.AppendUint32(nil, i+1)); err != nil {
 				sent <- err
 				return
@@ -88,7 +85,7 @@ func pings(c *peer) error {
 		sent <- nil
 	}()
 	newest := uint32(0)
-	for newest < floods {
+	for newest < uint32(p.Knobs.Flood) {
 		first, payload, err := c.next()
 		if err != nil || first != final|opPong || len(payload) != 4 {
 			c.Close()

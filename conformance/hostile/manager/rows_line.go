@@ -34,7 +34,7 @@ func lineRows() []Row {
 		Expect:       "each byte is kept",
 		Requirements: []string{"EXECUTOR-23", "EXECUTOR-24", "EXECUTOR-26"},
 		// Unbounded is what the caller asked for: a 16th of the bounded modes' line.
-		Ceiling: func(int64) int64 { return 1 << 30 },
+		Ceiling: func(Knobs) int64 { return 1 << 30 },
 		Cases: []Case{
 			{"safe-unbounded", line(msp.DebugSafeUnbounded, 16, 1<<20, 1<<31)},
 			{"unsafe", line(msp.DebugUnsafe, 16, 1<<20, 1<<31)},
@@ -78,8 +78,8 @@ func line(mode msp.DebugMode, part int64, least, most uint64) func(context.Conte
 }
 
 func lines(mode msp.DebugMode, want int) func(context.Context, *probe) error {
-	return with(func(c *peer) error {
-		r := run("log-lines=1000000", "exit=5")
+	return inWith(func(_ context.Context, p *probe, c *peer) error {
+		r := run(fmt.Sprintf("log-lines=%d", p.Knobs.Lines), "exit=5")
 		r.DebugMode = mode
 		f, err := c.whole(r)
 		if err != nil {

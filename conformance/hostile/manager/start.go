@@ -20,9 +20,10 @@ import (
 // Process is a manager's command that runs. Its methods may be called
 // concurrently.
 type Process struct {
-	Address string // host and port
+	Address string // host and port, or the path of a unix socket
 
 	dir     string
+	shared  bool // the folder is not this one's alone
 	cmd     *exec.Cmd
 	drained chan struct{}
 	end     sync.Once
@@ -40,30 +41,44 @@ const (
 
 // Start runs a manager's command on a free loopback port, with a folder of
 // executors that holds a copy of program, the demonstration executor, as
-// [Executor]. config is added to its configuration. The command takes the flags
+// [Executor], and permits of which each run takes one. The command takes the flags
 // of agentd manager and logs the JSON line with msg "listening" and its addr. The
 // caller stops it.
-func Start(ctx context.Context, command, program, config string) (*Process, error) {
+func Start(ctx context.Context, command, program string, permits int) (*Process, error) {
 	dir, err := os.MkdirTemp("", "hostile-manager-")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a folder: %w", err)
 	}
 	p := &Process{dir: dir, drained: make(chan struct{})}
-	if err := p.start(ctx, command, program, config); err != nil {
+	if err := p.start(ctx, command, program, permits); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot start the manager %q: %w", command, err), os.RemoveAll(dir))
 	}
 	return p, nil
 }
 
-func (p *Process) start(ctx context.Context, command, program, config string) error {
-	if err := Install(p.Executors(), program); err != nil {
+// StartIn is Start on the socket "s" of a folder that the caller keeps, so that
+// managers can follow one another at one address.
+func StartIn(ctx context.Context, dir, command, program string, permits int) (*Process, error) {
+	p := &Process{dir: dir, shared: true, drained: make(chan struct{})}
+	if err := p.start(ctx, command, program, permits); err != nil {
+		return nil, fmt.Errorf("cannot start the manager %q: %w", command, err)
+	}
+	return p, nil
+}
+
+func (p *Process) start(ctx context.Context, command, program string, permits int) error {
+	if err := Install(p.Executors(), Executor, program); err != nil {
 		return err
 	}
 	file := filepath.Join(p.dir, "config.yaml")
-	if err := os.WriteFile(file, []byte("permits: {total: 64, sync: 1, nondet: 1}\nlog_level: debug\n"+config), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, "permits: {total: %d, sync: 1, nondet: 1}\nlog_level: debug\n", permits), 0o600); err != nil {
 		return err
 	}
-	p.cmd = exec.Command(command, "manager", "--host", "127.0.0.1", "--port", "0", "--config", file, "--executors", p.Executors())
+	listen := []string{"--host", "127.0.0.1", "--port", "0"}
+	if p.shared {
+		listen = []string{"--socket", filepath.Join(p.dir, "s")}
+	}
+	p.cmd = exec.Command(command, append([]string{"manager", "--config", file, "--executors", p.Executors()}, listen...)...)
 	p.cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stderr strings.Builder
@@ -90,17 +105,26 @@ func (p *Process) start(ctx context.Context, command, program, config string) er
 	return nil
 }
 
-// Install copies the demonstration executor into a folder of executors.
-func Install(dir, program string) error {
-	bin := filepath.Join(dir, Executor, "bin")
+// Install copies a program into a folder of executors, under a name, unless one
+// of that name is there.
+func Install(dir, name, program string) error {
+	bin := filepath.Join(dir, name, "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(program)
 	if err != nil {
-		return fmt.Errorf("cannot read the demonstration executor: %w", err)
+		return fmt.Errorf("cannot read the executor: %w", err)
 	}
-	return os.WriteFile(filepath.Join(bin, "genvm"), text, 0o755)
+	f, err := os.OpenFile(filepath.Join(bin, "genvm"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 // read keeps the log and finds the address, empty when the log ends before.
@@ -156,6 +180,9 @@ func (p *Process) finish(signal syscall.Signal) {
 		p.err = p.cmd.Wait()
 		if !kill.Stop() {
 			p.err = fmt.Errorf("the manager did not end within %s of SIGTERM", stopLimit)
+		}
+		if p.shared {
+			return
 		}
 		if err := os.RemoveAll(p.dir); p.err == nil {
 			p.err = err

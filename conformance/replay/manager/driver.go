@@ -28,6 +28,7 @@ type driver struct {
 	http    *http.Client
 	serial  uint64 // connections that were dialed of this manager
 	boots   []uint64
+	status  *status
 	asker   *client // asks what the model does not tie to a connection
 	clients [manager.MaxConns]link
 	path    string
@@ -71,7 +72,7 @@ func Spec(c manager.Config, target string, shop *Workshop, start Starter) replay
 
 // open starts a manager and the driver's own connection to it.
 func (d *driver) open(ctx context.Context, _ manager.State) (err error) {
-	d.manager, err = d.start(ctx, Options{Executors: d.shop.Executors(), Hold: d.hold})
+	d.manager, err = d.start(ctx, Options{Executors: d.shop.Executors(), Hold: d.hold, Permits: int(d.config.Permits)})
 	if err != nil {
 		return err
 	}
@@ -86,6 +87,9 @@ func (d *driver) open(ctx context.Context, _ manager.State) (err error) {
 		return err
 	}
 	d.asker = l.client
+	if d.status, err = d.manager.askStatus(ctx); err != nil {
+		return err
+	}
 	d.boots = append(d.boots, l.boot)
 	return nil
 }
@@ -231,6 +235,9 @@ func (d *driver) run(ctx context.Context, t transition) error {
 	if kind == manager.Invalid {
 		r.Selector = msp.Selector{IsVersion: true, Version: "re:^never$"}
 	}
+	if kind == manager.Big {
+		r.IsSync, r.HostData = false, `{"node_address":"n","tx_id":"t"}`
+	}
 	if token != 0 {
 		word := "t"
 		r.Token = &word
@@ -360,7 +367,12 @@ func (d *driver) end(ctx context.Context, how func()) error {
 		m.Gate.Open()
 	}
 	how()
-	d.asker.cut()
+	if d.asker != nil {
+		d.asker.cut()
+	}
+	if d.status != nil {
+		d.status.conn.Close()
+	}
 	d.http.CloseIdleConnections()
 	return m.Wait(ctx)
 }
@@ -372,7 +384,7 @@ func (d *driver) Close() error {
 			d.clients[i].cut()
 		}
 	}
-	if d.manager == nil || d.asker == nil {
+	if d.manager == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,13 +39,16 @@ type Options struct {
 	Executors string
 	// Hold selects the points at which the manager is parked; nil means none.
 	Hold func(p trace.Point) bool
+	// Permits is the pool, when it is more than one permit: a run with modules then
+	// takes all of it, and the modules can be started.
+	Permits int
 	// MaxMessageBytes is the bound of a client's message; 0 means the default.
 	MaxMessageBytes int
 	// Retention is that of a manager whose time passes; 0: more than a test lasts.
 	Retention time.Duration
 }
 
-// Starter starts a fresh manager with one permit, of which each run needs one.
+// Starter starts a fresh manager. A run without modules costs one permit.
 type Starter func(ctx context.Context, o Options) (*Manager, error)
 
 // The spans of a manager with timers that the driver fires. They differ, so that
@@ -79,27 +83,49 @@ func (m *Manager) dial(ctx context.Context, via *http.Client) (*client, error) {
 	return c, err
 }
 
-// freePermits asks the status route.
-func (m *Manager) freePermits(ctx context.Context, via *http.Client) (int, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/status", nil)
+// status is a connection of its own to the status route, kept open: a manager
+// that shuts down takes no other, and an HTTP client may give one up.
+type status struct {
+	conn net.Conn
+	read *bufio.Reader
+}
+
+// askStatus opens the connection.
+func (m *Manager) askStatus(ctx context.Context) (*status, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, m.Network, m.Address)
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
-	a, err := via.Do(r)
+	s := &status{conn, bufio.NewReader(conn)}
+	// Once, so that the manager has taken the connection before it can shut down.
+	if _, err := s.freePermits(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// freePermits asks the status route.
+func (s *status) freePermits(ctx context.Context) (int, error) {
+	defer context.AfterFunc(ctx, func() { s.conn.Close() })() // a driver that gives up asks no more
+	if _, err := io.WriteString(s.conn, "GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		return 0, fmt.Errorf("cannot ask for the status: %w", err)
+	}
+	a, err := http.ReadResponse(s.read, nil)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("cannot read the status: %w", err)
 	}
 	defer a.Body.Close()
-	var status struct {
+	var answer struct {
 		Permits struct{ Current int }
 	}
-	// To the end, so that the connection is used again: a manager that shuts down takes no other.
 	text, err := io.ReadAll(a.Body)
 	if err == nil {
-		err = json.Unmarshal(text, &status)
+		err = json.Unmarshal(text, &answer)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the status: %w", err)
 	}
-	return status.Permits.Current, nil
+	return answer.Permits.Current, nil
 }

@@ -84,8 +84,20 @@ func inProcess() Starter {
 		config := manager.Config{
 			Log: slog.New(slog.DiscardHandler), Clock: m.Timers, Recorder: m.Recorder,
 			Executors: o.Executors, Environ: environ, Permits: 1, SyncCost: 1, NondetCost: 1,
+			Modules:   map[string][]string{},
 			Retention: SpanRetention, Linger: SpanLinger, ShutdownWait: time.Hour,
 			MaxMessageBytes: int64(o.MaxMessageBytes),
+		}
+		if o.Permits > 1 {
+			// A run with modules takes all.
+			config.Permits, config.NondetCost = o.Permits, o.Permits
+			self, err := os.Executable()
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range []string{"llm", "web"} {
+				config.Modules[name] = []string{self, moduleMarker}
+			}
 		}
 		if o.Hold != nil {
 			m.Gate = replay.NewGate(o.Hold)

@@ -94,7 +94,7 @@ func (d *driver) Observe(ctx context.Context, t transition) (replay.Observation,
 	if closing {
 		o = append(o, field("manager", "closing"))
 	} else {
-		free, err := d.manager.freePermits(ctx, d.http)
+		free, err := d.status.freePermits(ctx)
 		if err != nil {
 			return nil, err
 		}
