@@ -124,7 +124,7 @@ func checked(c codec) codec {
 
 // asError gives an error of a type's own code its place.
 func asError(err error, at int) error {
-	if e, ok := err.(*Error); ok {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // of one that is wrapped, the text around it counts
 		return e
 	}
 	return &Error{Fault: BadText, Offset: at, Detail: err.Error()}

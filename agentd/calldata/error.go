@@ -105,7 +105,7 @@ func inElement(err error, i int) error { return within(err, "["+strconv.Itoa(i)+
 //
 // CALLDATA-16: built on the way out, so that only a refusal pays for it.
 func within(err error, step string) error {
-	e, ok := err.(*Error)
+	e, ok := err.(*Error) //nolint:errorlint // only the package's own goes up a path; asError saw to it
 	if !ok {
 		return err
 	}

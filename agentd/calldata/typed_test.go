@@ -86,7 +86,7 @@ type sample struct {
 	Tree     *node             `calldata:"tree"`
 	Anything any               `calldata:"anything"`
 	Raw      Raw               `calldata:"raw"`
-	hidden   int
+	hidden   int               //nolint:unused // what is not exported is no member
 }
 
 func newSample() *sample {

@@ -121,7 +121,7 @@ func (w *Writer) check(start int) error {
 	if err == nil {
 		err = r.End()
 	}
-	if e, ok := err.(*Error); ok {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // the reader's own, which is never wrapped
 		e.Offset = -1
 	}
 	return err
