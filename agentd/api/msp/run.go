@@ -28,7 +28,8 @@ type RunRequest struct {
 	// HostData is JSON text. The manager reads it only when modules are needed.
 	HostData  string    `calldata:"host_data"`
 	Timestamp Timestamp `calldata:"timestamp"` // gates version resolution
-	// Host is host connection 0: unix://path, fd://N, or host:port.
+	// Host is host connection 0: unix://path or host:port. EXECUTOR-2: the
+	// manager refuses fd://N.
 	Host      string   `calldata:"host"`
 	ExtraArgs []string `calldata:"extra_args,default"`
 	Calldata  []byte   `calldata:"calldata"`
