@@ -26,7 +26,7 @@ type managerRunCommand struct {
 	Token       string   `placeholder:"TOKEN" help:"Correlation token: a repeat with it joins the run while the manager knows it. Otherwise a fresh one."`
 	Deadline    string   `placeholder:"DURATION" help:"The manager ends the run after this time, such as 90s or 1.5m, queue included. Otherwise 20m."`
 	DebugMode   string   `name:"debug-mode" placeholder:"MODE" help:"disabled, safe, safe-unbounded, unsafe or unsafe-tracing (safe): disabled keeps no output."`
-	Host        string   `placeholder:"HOST" help:"Host connection 0 of the executor: unix://PATH, fd://N or HOST:PORT (unix:///dev/null, where nobody is)."`
+	Host        string   `placeholder:"HOST" help:"Host connection 0 of the executor: unix://PATH or HOST:PORT (unix:///dev/null, where nobody is)."`
 	Calldata    string   `placeholder:"BYTES" help:"Calldata blob: 0xHEX, base64:…, text:…, or @FILE (an empty map)."`
 	Code        string   `placeholder:"BYTES" help:"Contract code, likewise."`
 	Permissions *string  `placeholder:"LETTERS" help:"Permissions (wscn)."`
