@@ -242,7 +242,7 @@ func (e *Exec) finish(status Status) {
 		_ = stdin.Close()
 	}
 	for _, f := range cut {
-		f.Close()
+		_ = f.Close()
 	}
 	release()
 }

@@ -98,7 +98,7 @@ func parentContext(ctx context.Context) (watched context.Context, stop func(), e
 		}
 	}()
 	return watched, func() {
-		f.Close()
+		_ = f.Close() // it only watches
 		<-done
 		end(nil)
 	}, nil

@@ -175,7 +175,9 @@ func TestManagerRunsAnExecutor(t *testing.T) {
 	if !ok || status["stdout"] != "hello" || status["consumed_result"] != base64.StdEncoding.EncodeToString([]byte{1, 2}) {
 		t.Errorf("status %v", status)
 	}
-	m.cmd.Process.Signal(syscall.SIGTERM)
+	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
 	m.until("stopped")
 	m.end()
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
@@ -224,7 +226,9 @@ func TestManagerConfiguration(t *testing.T) {
 		t.Errorf("permits %v", got)
 	}
 	m.call("POST", "/genvm/run", runRequest(t, "exit=0"))
-	m.cmd.Process.Signal(syscall.SIGINT)
+	if err := m.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
 	m.until("stopped")
 	m.end()
 }
