@@ -72,7 +72,10 @@ func TestFlowEndingIsHandedOutOnce(t *testing.T) {
 		}
 		defer a.Body.Close()
 		var b bytes.Buffer
-		b.ReadFrom(a.Body)
+		if _, err := b.ReadFrom(a.Body); err != nil {
+			got <- err.Error()
+			return
+		}
 		got <- b.String()
 	}
 	for range asked / 2 {

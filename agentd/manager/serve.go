@@ -76,7 +76,7 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 // Serve accepts connections from l until ctx ends or Shutdown is called, and
 // returns nil once that shutdown is complete. It closes l in any case.
 func (m *Manager) Serve(ctx context.Context, l net.Listener) error {
-	defer context.AfterFunc(ctx, func() { m.Shutdown(context.Background()) })()
+	defer context.AfterFunc(ctx, func() { _ = m.Shutdown(context.Background()) })()
 	m.mu.Lock()
 	if m.stopping {
 		m.mu.Unlock()
@@ -131,7 +131,7 @@ func (m *Manager) shutdown(ctx context.Context) error {
 		err = nil // whether the server still held a listener that is closed already is a race with Serve
 	}
 	errs = append(errs, err)
-	m.http.Close() // requests that did not end within the bound
+	_ = m.http.Close() // requests that did not end within the bound
 	errs = append(errs, m.release(ctx))
 	return errors.Join(errs...)
 }

@@ -151,7 +151,7 @@ func (r *reader) duration(to *time.Duration) taker {
 // ratio stores permits per GiB: an integer, or "n/d".
 func (r *reader) ratio(to **big.Rat) taker {
 	return func(n *yaml.Node, key string) error {
-		text := n.Value
+		var text string
 		if v, err := integer(n); err == nil {
 			text = strconv.FormatInt(v, 10)
 		} else if text, err = r.scalar(n, key); err != nil {

@@ -63,7 +63,7 @@ func (h *hostOne) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.conn != nil {
-		h.conn.Close()
+		_ = h.conn.Close() // maybe for the second time: serve ends with it, too
 	}
 }
 

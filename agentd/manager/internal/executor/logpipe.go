@@ -44,7 +44,7 @@ func (l *logPipe) open() (int, error) {
 func (l *logPipe) read(ctx context.Context) {
 	f := l.file
 	defer close(l.done)
-	stop := context.AfterFunc(ctx, func() { f.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
 	defer stop()
 	defer f.Close()
 	buf := make([]byte, 16384)
@@ -63,7 +63,7 @@ func (l *logPipe) closeUnread() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil && !l.reading {
-		l.file.Close()
+		_ = l.file.Close()
 	}
 }
 

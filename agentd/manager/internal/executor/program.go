@@ -99,7 +99,7 @@ func (p *program) spawn(argv []string, config []byte) error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		conn.Close()
-		write.Close()
+		_ = write.Close() // nothing was written
 		return err
 	}
 	defer null.Close()
@@ -112,7 +112,7 @@ func (p *program) spawn(argv []string, config []byte) error {
 	})
 	if err != nil {
 		conn.Close()
-		write.Close()
+		_ = write.Close() // nothing was written
 		return err
 	}
 	m.wg.Go(func() {

@@ -91,7 +91,7 @@ func object(line []byte) ([]byte, level, error) {
 			return nil, "", err
 		}
 		value = bytes.Clone(value)
-		if err := (*jsontext.Value)(&value).Compact(); err != nil {
+		if err := value.Compact(); err != nil {
 			return nil, "", err
 		}
 		text, err := jsontext.AppendUnquote(nil, name)

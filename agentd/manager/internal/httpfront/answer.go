@@ -27,7 +27,7 @@ func bad(format string, args ...any) error {
 }
 
 // errNotFound is the error of a path that names nothing.
-var errNotFound = &failure{http.StatusNotFound, errors.New("Not Found")}
+var errNotFound = &failure{http.StatusNotFound, errors.New("Not Found")} //nolint:staticcheck // ST1005: the text is fixed by the manager facts, section 7
 
 func statusOf(err error) int {
 	var f *failure
@@ -39,7 +39,7 @@ func statusOf(err error) int {
 
 // refuse answers with an error. ADMIN-2: always a JSON object with one text.
 func refuse(w http.ResponseWriter, status int, text string) {
-	answer(w, status, struct {
+	_ = answer(w, status, struct { // no text makes it fail
 		Error string `json:"error"`
 	}{text})
 }
@@ -76,7 +76,7 @@ func readBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error)
 	}
 	w.Header().Del("Connection")
 	// The rest of the request may take its time: a wait for a run, for one.
-	http.NewResponseController(w).SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 

@@ -142,8 +142,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		// Without full duplex net/http reads a body to its end before it answers; with
 		// it, behind the answer. ADMIN-9: in both cases no longer than this.
-		control.EnableFullDuplex()
-		control.SetReadDeadline(time.Now().Add(f.BodyTimeout))
+		_ = control.EnableFullDuplex()
+		_ = control.SetReadDeadline(time.Now().Add(f.BodyTimeout))
 		w.Header().Set("Connection", "close") // unless the body is read
 	}
 	if reason := origin.Refusal(r); reason != "" {

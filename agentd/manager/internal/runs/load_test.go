@@ -63,7 +63,6 @@ type load struct {
 	table *Table
 
 	mu       sync.Mutex
-	last     ID
 	up, gone []*conn
 }
 

@@ -61,11 +61,10 @@ func TestAcksRace(t *testing.T) {
 		wg.Wait()
 		granted := 0
 		for _, err := range errs {
-			switch err {
-			case nil:
+			switch {
+			case err == nil:
 				granted++
-			case ErrUnknown:
-			default:
+			case err != ErrUnknown:
 				t.Errorf("Ack = %v", err)
 			}
 		}

@@ -39,7 +39,7 @@ func start(t *testing.T, s *Server) *served {
 	}
 	front := &http.Server{Handler: s, ErrorLog: slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug)}
 	ended := make(chan struct{})
-	go func() { defer close(ended); front.Serve(l) }()
+	go func() { defer close(ended); _ = front.Serve(l) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // cut at once
@@ -94,7 +94,7 @@ func (s *served) rawUnix() (net.Conn, *rest) {
 	}
 	front := &http.Server{Handler: s.Server}
 	ended := make(chan struct{})
-	go func() { defer close(ended); front.Serve(l) }()
+	go func() { defer close(ended); _ = front.Serve(l) }()
 	s.t.Cleanup(func() { front.Close(); <-ended })
 	return s.upgraded("unix", path)
 }

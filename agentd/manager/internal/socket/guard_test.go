@@ -46,7 +46,7 @@ func (c *closed) Read(p []byte) (int, error) { return c.Reader.Read(p) }
 func (c *closed) Close() error               { c.closes++; return nil }
 
 // guarded reads input through a guard until its end.
-func guarded(input io.Reader, max uint64) (out string, err error, c *closed, leaves int) {
+func guarded(input io.Reader, max uint64) (out string, c *closed, leaves int, err error) {
 	c = &closed{Reader: strings.NewReader("")}
 	g := newGuard(c, input, max, func() { leaves++ })
 	b, err := io.ReadAll(g)
@@ -58,7 +58,7 @@ func guarded(input io.Reader, max uint64) (out string, err error, c *closed, lea
 	if errors.Is(err, errTooLong) != g.tooLong.Load() {
 		err = errors.New("the error and the flag disagree")
 	}
-	return string(b), err, c, leaves
+	return string(b), c, leaves, err
 }
 
 // TestGuardPassesWhatFits pushes messages up to the limit through the guard:
@@ -80,7 +80,7 @@ func TestGuardPassesWhatFits(t *testing.T) {
 		for cut, r := range map[string]io.Reader{
 			"whole": strings.NewReader(input), "by the byte": iotest.OneByteReader(strings.NewReader(input)),
 		} {
-			out, err, c, leaves := guarded(r, 10)
+			out, c, leaves, err := guarded(r, 10)
 			want := input
 			if name == "ends inside a header" {
 				want = input[:len(input)-1] // half a header is no frame, and is not handed on
@@ -122,7 +122,7 @@ func TestGuardDrops(t *testing.T) {
 		"with the reserved bits": "\xf2" + header(true, opBinary, 11)[1:],
 	} {
 		passes := strings.Split(over, header(true, opContinuation, 1))[0]
-		out, err, c, _ := guarded(strings.NewReader(before+over), 10)
+		out, c, _, err := guarded(strings.NewReader(before+over), 10)
 		if !errors.Is(err, errTooLong) || c.closes != 1 {
 			t.Errorf("%s: err = %v, closes %d", name, err, c.closes)
 		}
@@ -156,7 +156,7 @@ func TestGuardCounts(t *testing.T) {
 				want.WriteString(f)
 			}
 		}
-		out, err, c, _ := guarded(iotest.HalfReader(&input), max)
+		out, c, _, err := guarded(iotest.HalfReader(&input), max)
 		if out != want.String() || errors.Is(err, errTooLong) != over || (c.closes == 1) != over {
 			t.Fatalf("passed %d bytes of %d, err %v, closes %d, over %v", len(out), want.Len(), err, c.closes, over)
 		}

@@ -294,13 +294,13 @@ func TestConnectionsLeakNoDescriptors(t *testing.T) {
 		switch n % 4 {
 		case 0:
 			io.WriteString(c, frame(true, opClose, "\x03\xe8"))
-			io.ReadAll(r)
+			_, _ = io.ReadAll(r)
 		case 1:
 			io.WriteString(c, header(true, opBinary, 101))
-			io.ReadAll(r)
+			_, _ = io.ReadAll(r)
 		case 2:
 			io.WriteString(c, "\x82\x01x") // not masked
-			io.ReadAll(r)
+			_, _ = io.ReadAll(r)
 		}
 		c.Close()
 	}
