@@ -52,7 +52,7 @@ func StartManager() (*Manager, error) {
 	}
 	m := &Manager{Socket: filepath.Join(dir, "s"), dir: dir}
 	if err := m.start(bin); err != nil {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		return nil, err
 	}
 	return m, nil
@@ -87,10 +87,10 @@ func (m *Manager) start(bin string) error {
 	m.drained = make(chan struct{})
 	go func() {
 		defer close(m.drained)
-		io.Copy(io.Discard, stdout)
+		_, _ = io.Copy(io.Discard, stdout)
 	}()
 	if !listening {
-		m.end(syscall.SIGKILL)
+		_ = m.end(syscall.SIGKILL) // it says that it was killed
 		return fmt.Errorf("the manager ended before it listened")
 	}
 	return nil
@@ -98,7 +98,7 @@ func (m *Manager) start(bin string) error {
 
 // end signals the process and waits for it.
 func (m *Manager) end(signal os.Signal) error {
-	m.cmd.Process.Signal(signal)
+	_ = m.cmd.Process.Signal(signal) // refused only when it ended already, which Wait tells
 	<-m.drained
 	return m.cmd.Wait()
 }
@@ -106,7 +106,7 @@ func (m *Manager) end(signal os.Signal) error {
 // Restart ends the manager by SIGKILL, its executors with it, and starts another
 // one at the same socket.
 func (m *Manager) Restart() error {
-	m.end(syscall.SIGKILL)
+	_ = m.end(syscall.SIGKILL) // it says that it was killed
 	bin, err := build()
 	if err != nil {
 		return err

@@ -93,11 +93,9 @@ func (a *Artifact) WriteTo(w io.Writer) (int64, error) {
 	var written int64
 	for {
 		if len(a.rest) == 0 {
-			switch err := a.fill(); err {
-			case nil:
-			case io.EOF:
+			if err := a.fill(); err == io.EOF {
 				return written, nil
-			default:
+			} else if err != nil {
 				return written, err
 			}
 		}

@@ -177,7 +177,9 @@ func TestKeepAlive(t *testing.T) {
 		go func() {
 			// The client answers pings while it pings: both directions work.
 			for range 3 {
-				p.ws.Ping(p.ctx)
+				if err := p.ws.Ping(p.ctx); err != nil {
+					t.Errorf("no pong: %v", err)
+				}
 			}
 			close(pinged)
 		}()
@@ -247,12 +249,12 @@ func TestRepeats(t *testing.T) {
 	c := f.connect()
 	var runs []*Run
 	for _, attach := range []bool{true, false, false, true, false, true, false} {
-		run, err := c.Run, error(nil)
 		var r *Run
+		var err error
 		if attach {
 			r, err = c.Attach(testContext(t), RunID{1, 5})
 		} else {
-			r, err = run(testContext(t), request("t"))
+			r, err = c.Run(testContext(t), request("t"))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -277,14 +277,14 @@ func ParseBytes(text string) ([]byte, error) {
 	if encoded, ok := strings.CutPrefix(text, "base64:"); ok {
 		b, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
-			return nil, fmt.Errorf("not base64 after base64:")
+			return nil, fmt.Errorf("not base64 after base64:") //nolint:staticcheck // ST1005: the colon is part of the prefix
 		}
 		return b, nil
 	}
 	if plain, ok := strings.CutPrefix(text, "text:"); ok {
 		return []byte(plain), nil
 	}
-	return nil, fmt.Errorf("bytes begin with 0x, base64: or text:")
+	return nil, fmt.Errorf("bytes begin with 0x, base64: or text:") //nolint:staticcheck // ST1005: the colon is part of the prefix
 }
 
 // tree reads a value of any kind. Strings stay strings, except that 0x… with 40

@@ -70,7 +70,9 @@ func TestReadRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := calldata.Address{}
-	address.UnmarshalText([]byte("0x5b38da6a701c568545dcfcb03fcb875f56beddc4"))
+	if err := address.UnmarshalText([]byte("0x5b38da6a701c568545dcfcb03fcb875f56beddc4")); err != nil {
+		t.Fatal(err)
+	}
 	for what, pair := range map[string][2]any{
 		"calldata":     {inner, map[string]any{"method": "transfer", "args": []any{address, calldata.NewInt(-7), []byte("raw"), "plain", nil, true}}},
 		"selector":     {got["selector"], map[string]any{"kind": "version", "version": "v0.3.0"}},

@@ -47,7 +47,7 @@ func (s *Session) Close() error {
 	s.turn <- struct{}{} // whoever dials sees the end first
 	defer func() { <-s.turn }()
 	if c := s.latest(); c != nil {
-		c.Close()
+		return c.Close()
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (s *Session) Client(ctx context.Context) (*Client, error) {
 			s.client = c
 			s.mu.Unlock()
 			if before != nil {
-				before.Close()
+				_ = before.Close() // it has failed, or it would have been given
 			}
 			return c, nil
 		}

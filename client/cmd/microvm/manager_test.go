@@ -106,7 +106,9 @@ func TestManagerInterrupts(t *testing.T) {
 			if e, err := run.Next(t.Context()); err != nil || e.Started == nil {
 				t.Errorf("after one signal the run is %v, %v", e, err)
 			}
-			run.Cancel(t.Context())
+			if err := run.Cancel(t.Context()); err != nil {
+				t.Errorf("cannot cancel: %v", err)
+			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if e, err := run.Wait(ctx); err != nil || e.Finished == nil || e.Finished.Cause != "cancelled" {
