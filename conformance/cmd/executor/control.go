@@ -57,7 +57,7 @@ func (e *executor) obey(conn net.Conn) error {
 	for {
 		line, err := commands.ReadString('\n')
 		if err != nil {
-			return nil // the driver let go
+			return nil //nolint:nilerr // the driver let go
 		}
 		reply, err := e.take(strings.TrimSuffix(line, "\n"))
 		var exit exitError
@@ -70,7 +70,7 @@ func (e *executor) obey(conn net.Conn) error {
 			reply = strings.TrimSuffix("ok "+reply, " ")
 		}
 		if _, err := io.WriteString(conn, reply+"\n"); err != nil {
-			return nil
+			return nil //nolint:nilerr // likewise
 		}
 	}
 }
