@@ -167,7 +167,7 @@ func newQuietGuest() (net.Listener, error) {
 				return
 			}
 			go func() {
-				io.Copy(io.Discard, c) // what ends it is the tunnel's end
+				_, _ = io.Copy(io.Discard, c) // what ends it is the tunnel's end
 				c.Close()
 			}()
 		}
