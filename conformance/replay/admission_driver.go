@@ -93,7 +93,7 @@ func Admission(c admission.Config, start AdmissionStarter) Spec[admission.State]
 			}
 			return d, nil
 		},
-		Project: projectAdmission,
+		Project:  projectAdmission,
 		Parallel: 4, // a refused body costs half a second, in which nothing is done
 	}
 }
