@@ -93,9 +93,8 @@ func Admission(c admission.Config, start AdmissionStarter) Spec[admission.State]
 			}
 			return d, nil
 		},
-		Project: projectAdmission,
-		// A refused body costs half a second, in which nothing is done, and nothing takes longer.
-		Parallel: 4, StepTimeout: 15 * time.Second,
+		Project:  projectAdmission,
+		Parallel: 4, // a refused body costs half a second, in which nothing is done
 	}
 }
 

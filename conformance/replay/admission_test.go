@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,14 +110,19 @@ func TestAdmissionNoticesLimits(t *testing.T) {
 				c.edit(&o)
 				return honest(ctx, o)
 			})
-			s.MaxFailures, s.StepTimeout = 1, 4*time.Second
-			r, err := Run(t.Context(), s)
-			if err != nil {
-				t.Fatal(err)
+			s.MaxFailures = 1
+			var failures []string
+			// Looked at again with more time: on a busy machine a right step can be late, and comes to be what fails.
+			for _, s.StepTimeout = range []time.Duration{4 * time.Second, time.Minute} {
+				r, err := Run(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if failures = r.Failures; slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, c.words) }) {
+					return
+				}
 			}
-			if len(r.Failures) == 0 || !strings.Contains(r.Failures[0], c.words) {
-				t.Errorf("failures %q, want one with %q", r.Failures, c.words)
-			}
+			t.Errorf("failures %q, want one with %q", failures, c.words)
 		})
 	}
 }
