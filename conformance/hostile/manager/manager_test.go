@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"context"
+	"flag"
 	"log/slog"
 	"net"
 	"os"
@@ -36,6 +37,15 @@ var commands = sync.OnceValues(func() (map[string]string, error) {
 })
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		// Most of the rows wait more than they work; the largest need half a GiB each.
+		if err := flag.Set("test.parallel", "6"); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)
