@@ -30,6 +30,9 @@ type size struct {
 	heldBytes   int   // of the poll
 	execs       int   // started at once
 	readers     int   // of one stream or poll, for memory
+	runs        int   // of the manager, over all connections
+	pages       int   // of an artifact, asked for at once
+	codec       int   // encodings of one value
 	quick       bool
 }
 
@@ -42,10 +45,10 @@ func newWorkshop(c measureCmd) (*workshop, error) {
 		return nil, fmt.Errorf("%q is not the repository's root: %w; name it with --root", c.Root, err)
 	}
 	w := &workshop{root: root, built: map[string]string{}, size: size{
-		calls: 400, streamBytes: 1 << 30, heldBytes: 8 << 20, execs: 1000, readers: 4,
+		calls: 400, streamBytes: 1 << 30, heldBytes: 8 << 20, execs: 1000, readers: 4, runs: 10_000, pages: 10_000, codec: 20_000,
 	}}
 	if c.Quick {
-		w.size = size{calls: 20, streamBytes: 8 << 20, heldBytes: 1 << 20, execs: 50, readers: 2, quick: true}
+		w.size = size{calls: 20, streamBytes: 8 << 20, heldBytes: 1 << 20, execs: 50, readers: 2, runs: 100, pages: 200, codec: 100, quick: true}
 	}
 	if c.Peers != "" {
 		if w.peers, err = filepath.Abs(c.Peers); err != nil {
