@@ -78,7 +78,7 @@ func executorRows() []Row {
 	return []Row{{
 		ID: "X1", Name: "executors that lie on the manager's host connection",
 		Expect:       "the connection is closed, the run ends by its exit, and the first whole result counts",
-		Requirements: []string{"EXECUTOR-15", "EXECUTOR-31", "EXECUTOR-32", "EXECUTOR-33", "EXECUTOR-36", "EXECUTOR-41", "MGR-7", "MGR-14"},
+		Requirements: []string{"EXECUTOR-31", "EXECUTOR-32", "EXECUTOR-33", "EXECUTOR-36", "EXECUTOR-41", "MGR-7", "MGR-14"},
 		// A result of the longest kind is read, kept, encoded and written.
 		Ceiling: func(k Knobs) int64 { return 8*maxResult + 4*k.MaxMessage + 128<<20 },
 		Cases: []Case{

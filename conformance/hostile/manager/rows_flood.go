@@ -33,7 +33,7 @@ func floodRows() []Row {
 	}, {
 		ID: "M6", Name: "connections that never finish the head of their upgrade, and bytes that are no HTTP",
 		Expect:       "closed at the deadline of a head; a good run works meanwhile",
-		Requirements: []string{"ADMIN-2"},
+		Requirements: []string{"SOCKET-32"},
 		Together:     true, Waits: true,
 		Cases: []Case{
 			{"500 heads without an end", slowHeads},

@@ -40,7 +40,7 @@ func messageRows() []Row {
 		ID: "W5", Name: "messages that are short, unknown, without an id, doubled, undecodable, text or too long",
 		Expect: "the error that the facts name, on a connection that lives; too long: dropped without a close frame",
 		Requirements: []string{
-			"SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-12", "SOCKET-15", "SOCKET-18", "SOCKET-19", "SOCKET-29", "SOCKET-30",
+			"SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-12", "SOCKET-15", "SOCKET-19", "SOCKET-29", "SOCKET-30",
 			"CALLDATA-1", "CALLDATA-3", "CALLDATA-7", "CALLDATA-12", "CALLDATA-16", "CALLDATA-18",
 		},
 		// The largest messages, each twice while it grows, and what the collector has not taken yet.

@@ -14,7 +14,7 @@ func tokenRows() []Row {
 	return []Row{{
 		ID: "W6", Name: "run requests that repeat a run token",
 		Expect:       "the id of the known run whatever the body, one executor, one ending for each connection; after an ack a fresh run",
-		Requirements: []string{"MGR-1", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-20", "MGR-28"},
+		Requirements: []string{"MGR-1", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-19", "MGR-28"},
 		Cases: []Case{
 			{"the same body while it runs", inWith(sameBody)},
 			{"another body", inWith(otherBody)},
