@@ -61,7 +61,11 @@ func TestRunBinary(t *testing.T) {
 		"MGR-14", "MGR-16", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22", "MGR-24", "MGR-25", "MGR-26",
 		"MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
-	judge(t, Spec(configured(t, "replay-binary-one"), "binary", workshop(t), asBinary(t)))
+	s := Spec(configured(t, "replay-binary-one"), "binary", workshop(t), asBinary(t))
+	if !wholeGraphs {
+		s.Cover.Abstract = Fine
+	}
+	judge(t, s)
 }
 
 // TestTwoBinary replays two runs that share a permit and two connections.
@@ -83,7 +87,11 @@ func TestRunHeld(t *testing.T) {
 		"MGR-12", "MGR-13", "MGR-14", "MGR-15", "MGR-16", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22",
 		"MGR-23", "MGR-24", "MGR-25", "MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
-	judge(t, Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess()))
+	s := Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess())
+	if !wholeGraphs {
+		s.Cover.Abstract = Fine
+	}
+	judge(t, s)
 }
 
 // TestPairHeld replays one run and two connections of a held manager.
