@@ -65,7 +65,7 @@ func programs(t *testing.T) (command, program string) {
 
 // commandKnobs ask the command for less than the facts do where more of the same
 // would only take longer; conform asks for all of it.
-var commandKnobs = Knobs{LineBytes: 64 << 20, Lines: 50_000, Turns: 1000, Pages: 1000}
+var commandKnobs = Knobs{LineBytes: 64 << 20, Lines: 50_000, Turns: 1000, Pages: 1000, Limit: time.Minute}
 
 // insideKnobs are for the manager inside the test, which the race detector slows
 // down.

@@ -114,6 +114,9 @@ func bombRows() []Row {
 		Cases: []Case{
 			{"the request around the bombs, with a good value", with(around)},
 			{"129 arrays in one another", refusedAs("bucket_totals", func(int64) []byte { return append(deep(128), 5) })},
+			{"fees in one another, as deep as may be", with(deepFees)},
+			{"fees in one another, one deeper", refusedAs("message_fee_allocation", func(int64) []byte { return fees(mostFees + 1) })},
+			{"fees in one another to the limit", refusedAs("message_fee_allocation", func(room int64) []byte { return fees(int(min(room/200, 100_000))) })},
 			{"arrays in one another to the limit", refusedAs("bucket_totals", deep)},
 			{"the same in an unknown field", refusedAs("zzz", deep)},
 			{"2^32-1 elements and none there", refusedAs("bucket_totals", fixed("fdffffff7f"))},
@@ -147,6 +150,37 @@ func bombRows() []Row {
 			{"arguments of no byte", amplify("extra_args", "\x04", false)},
 		},
 	}}
+}
+
+// mostFees is how deep fees may nest: the request and the field take three
+// levels, each but the last fee two, and that one three, of 128.
+const mostFees = 62
+
+// fees are n nodes in one another.
+func fees(n int) []byte {
+	params := join(map[string]calldata.Raw{"External": join(map[string]calldata.Raw{"gas_limit": {1}, "max_gas_price": {1}})})
+	node := join(map[string]calldata.Raw{
+		"budget": {1}, "call_key": {0}, "children": []byte("?"), "fee_params": params, "on": append(number(nil, 8, tagString), "accepted"...), "recipient": {0},
+	})
+	before, after, _ := bytes.Cut(node, []byte("?"))
+	out := bytes.Repeat(append([]byte{1<<3 | tagArray}, before...), n)
+	return append(append(out, tagArray), bytes.Repeat(after, n)...)
+}
+
+// deepFees nests as deep as may be, which is served.
+func deepFees(c *peer) error {
+	b, err := runWith(8, "message_fee_allocation", fees(mostFees))
+	if err != nil {
+		return err
+	}
+	id, err := c.saidRun(b)
+	if err != nil {
+		return err
+	}
+	if ev, err := c.finish(id); err != nil || ev.Finished == nil {
+		return fmt.Errorf("ended as %s: %w", ev.Kind(), err)
+	}
+	return c.ack(id)
 }
 
 // around shows that the bombs are refused for themselves: the request around them
