@@ -178,7 +178,7 @@ func deepFees(c *peer) error {
 		return err
 	}
 	if ev, err := c.finish(id); err != nil || ev.Finished == nil {
-		return fmt.Errorf("ended as %s: %w", ev.Kind(), err)
+		return fmt.Errorf("ended as %s: %v", ev.Kind(), err)
 	}
 	return c.ack(id)
 }
@@ -195,7 +195,7 @@ func around(c *peer) error {
 		return err
 	}
 	if ev, err := c.finish(id); err != nil || ev.Finished == nil {
-		return fmt.Errorf("ended as %s: %w", ev.Kind(), err)
+		return fmt.Errorf("ended as %s: %v", ev.Kind(), err)
 	}
 	return c.ack(id)
 }
@@ -222,7 +222,7 @@ func (c *peer) saidRun(message []byte) (uint64, error) {
 		err = calldata.Unmarshal(payload, &reply)
 	}
 	if err != nil || h.Method != msp.MethodRun {
-		return 0, fmt.Errorf("answered %v with %.120q: %w", h.Method, payload, err)
+		return 0, fmt.Errorf("answered %v with %.120q: %v", h.Method, payload, err)
 	}
 	return reply.GenvmID, nil
 }

@@ -129,7 +129,7 @@ func aheadOfPages(ctx context.Context, p *probe) error {
 		return err
 	}
 	if ev, err := c.event(); err != nil || ev.Started == nil {
-		return fmt.Errorf("the run did not start: %w", err)
+		return fmt.Errorf("the run did not start: %v", err)
 	}
 	sent := c.askPages(id, p.Knobs.Pages)
 	if err := p.endElsewhere(ctx, c.boot, hanging); err != nil {

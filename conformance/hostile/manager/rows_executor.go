@@ -67,7 +67,7 @@ func stopped(steps ...string) func(context.Context, *probe) error {
 		}
 		ev, err := c.finish(id)
 		if err != nil || ev.Finished == nil || ev.Finished.Cause != msp.Cancelled || ev.Finished.ExitCode != nil {
-			return fmt.Errorf("ended as %s: %+v: %w", ev.Kind(), ev.Finished, err)
+			return fmt.Errorf("ended as %s: %+v: %v", ev.Kind(), ev.Finished, err)
 		}
 		return c.ack(id)
 	})
@@ -120,7 +120,7 @@ func nestedGarbage(envelope string) func(context.Context, *probe) error {
 		}
 		_, data, err := c.page(f.GenvmID, msp.Stdout, 0)
 		if want := hex.EncodeToString([]byte(msp.ResultInternalError)); err != nil || !strings.Contains(string(data), want) {
-			return fmt.Errorf("the envelope was answered %.200q: %w", data, err)
+			return fmt.Errorf("the envelope was answered %.200q: %v", data, err)
 		}
 		return c.ack(f.GenvmID)
 	})

@@ -90,7 +90,7 @@ func pings(_ context.Context, p *probe, c *peer) error {
 		first, payload, err := c.next()
 		if err != nil || first != final|opPong || len(payload) != 4 {
 			c.Close()
-			return errors.Join(fmt.Errorf("a frame %#x with %.20q came after pong %d: %w", first, payload, newest, err), <-sent)
+			return errors.Join(fmt.Errorf("a frame %#x with %.20q came after pong %d: %v", first, payload, newest, err), <-sent)
 		}
 		n := binary.BigEndian.Uint32(payload)
 		if n <= newest {
@@ -214,7 +214,7 @@ func thousand(ctx context.Context, p *probe) error {
 		return err
 	}
 	if ev, err := owner.event(); err != nil || ev.Started == nil {
-		return fmt.Errorf("the run did not start: %w", err)
+		return fmt.Errorf("the run did not start: %v", err)
 	}
 	peers := make([]*peer, min(1000, p.Knobs.Turns))
 	defer func() {
@@ -249,7 +249,7 @@ func thousand(ctx context.Context, p *probe) error {
 	}
 	ev, err := owner.finish(id)
 	if err != nil || ev.Finished == nil || ev.Finished.Cause != msp.Cancelled {
-		return fmt.Errorf("the run ended as %+v: %w", ev, err)
+		return fmt.Errorf("the run ended as %+v: %v", ev, err)
 	}
 	return owner.ack(id)
 }

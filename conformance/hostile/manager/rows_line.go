@@ -154,7 +154,7 @@ func forks(n int, escaped bool) func(context.Context, *probe) error {
 		}
 		ev, err := c.finish(id)
 		if err != nil || ev.Finished == nil || ev.Finished.ExitCode == nil || *ev.Finished.ExitCode != 5 {
-			return fmt.Errorf("ended as %+v: %w", ev, err)
+			return fmt.Errorf("ended as %+v: %v", ev, err)
 		}
 		if escaped {
 			return errors.Join(stillThere(guests, n), c.ack(id))

@@ -137,7 +137,7 @@ func twiceInFlight(c *peer) error {
 			err = calldata.Unmarshal(payload, &reply)
 		}
 		if err != nil || h != (msp.Header{Method: msp.MethodRun, Request: 4}) || seen[reply.GenvmID] {
-			return fmt.Errorf("answered %+v with run %d: %w", h, reply.GenvmID, err)
+			return fmt.Errorf("answered %+v with run %d: %v", h, reply.GenvmID, err)
 		}
 		seen[reply.GenvmID] = true
 	}
@@ -161,7 +161,7 @@ func (c *peer) ended1(id uint64) error {
 	for {
 		h, payload, err := c.message()
 		if err != nil || h.Method != msp.MethodEvent {
-			return fmt.Errorf("run %d did not end: a %v came: %w", id, h.Method, err)
+			return fmt.Errorf("run %d did not end: a %v came: %v", id, h.Method, err)
 		}
 		ev := new(msp.Event)
 		if err := calldata.Unmarshal(payload, ev); err != nil {

@@ -99,7 +99,7 @@ func dialManager(ctx context.Context, addr string) (*managerConn, error) {
 	c := &managerConn{ws: ws}
 	if method, _, err := c.read(ctx); err != nil || method != methodHello {
 		ws.CloseNow()
-		return nil, fmt.Errorf("the manager did not say hello: %w", err)
+		return nil, fmt.Errorf("the manager did not say hello: %v", err)
 	}
 	return c, nil
 }
