@@ -142,7 +142,7 @@ func neverRead(ctx context.Context, p *probe) error {
 			still = 0
 		}
 		last, still = now, still+1
-		return over || still > 50, nil
+		return over || still > 200, nil
 	})
 	c.Close()
 	<-stopped
