@@ -135,6 +135,9 @@ func bombRows() []Row {
 			{"a depth bomb in the contract's calldata", withMax(innerBomb(func(n int64) []byte { return append(deep(200), 5) }, true))},
 			{"2^32-1 elements in the contract's calldata", withMax(innerBomb(func(int64) []byte { return octets("fdffffff7f") }, true))},
 			{"arrays to the limit in the contract's calldata", withMax(innerBomb(deep, false))},
+			{"a map of arrays to the limit in the contract's calldata", withMax(innerBomb(func(n int64) []byte {
+				return join(map[string]calldata.Raw{"a": deep(n - 16)})
+			}, false))},
 			{"an integer of the limit's size in the contract's calldata", withMax(innerBomb(integer, false))},
 		},
 	}, {
