@@ -55,7 +55,8 @@ func (m *Manager) knows(token *string) bool {
 // server returns the HTTP server of all listeners.
 func (m *Manager) server() *http.Server {
 	return &http.Server{
-		Handler:           m.front,
+		Handler: m.front,
+		// SOCKET-32: by the server, so that the head of an upgrade has a bound, too.
 		ReadHeaderTimeout: httpfront.HeaderTimeout,
 		IdleTimeout:       2 * time.Minute,
 		// What net/http has to say may quote a peer.

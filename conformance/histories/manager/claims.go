@@ -112,8 +112,8 @@ func (c *claimer) cancel(o *Operation, boot int) {
 	case f.ending == nil:
 	case f.ending.Cause != "cancelled":
 		c.add("MGR-13", "MGR-27")
-	case f.started:
-		c.add("MGR-13", "MGR-14")
+	default:
+		c.add("MGR-13")
 	}
 }
 
@@ -128,9 +128,6 @@ func (c *claimer) conn(i int) {
 		c.add("SOCKET-24")
 	}
 	for _, a := range conn.Arrivals {
-		if a.Op >= 0 {
-			c.page(a.Op)
-		}
 		t := a.Event
 		switch {
 		case t == nil:
@@ -148,21 +145,6 @@ func (c *claimer) conn(i int) {
 			if t.Cause == "cancelled" && !c.w.run(conn.Boot, t.Run).started {
 				c.add("MGR-11", "MGR-12")
 			}
-		}
-	}
-}
-
-// page is what a page shows that was asked for beside something else.
-func (c *claimer) page(op int) {
-	o := &c.h.Operations[op]
-	if o.Kind != Read || !o.Known() || o.Answer.Code != "" {
-		return
-	}
-	for i := range c.h.Operations {
-		p := &c.h.Operations[i]
-		if i != op && p.Conn == o.Conn && p.Known() && p.Kind != Shutdown && p.Kind != Read && p.Call < o.Return && p.Return > o.Call {
-			c.add("SOCKET-14")
-			return
 		}
 	}
 }

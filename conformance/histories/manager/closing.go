@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // closer is the client that comes when the others are done.
@@ -76,22 +77,28 @@ func (c closer) known(ctx context.Context) ([]uint64, error) {
 	return slices.Clone(c.r.ids), nil
 }
 
+// patience is how long the closer waits for the event of an ending before it looks
+// for the ending itself. It judges nothing: an event that was lost is found later.
+const patience = time.Second
+
 // cancel ends a run and waits for its ending.
 func (c closer) cancel(ctx context.Context, id uint64) error {
 	if _, err := c.ask(ctx, c.own, Operation{Kind: Cancel, Run: id}); err != nil {
 		return err
 	}
-	a, err := c.ask(ctx, c.own, Operation{Kind: Attach, Run: id})
-	if err != nil {
-		return err
+	for begin := time.Now(); time.Since(begin) < answerLimit; {
+		a, err := c.ask(ctx, c.own, Operation{Kind: Attach, Run: id})
+		if err != nil {
+			return err
+		}
+		if t := a.Answer.Snapshot; t == nil || t.Ended() {
+			return nil // it was released, or this is the ending
+		}
+		if c.own.await(ctx, patience, c.own.ended(id)) == nil {
+			return nil
+		}
 	}
-	if t := a.Answer.Snapshot; t == nil || t.Ended() {
-		return nil // it was released, or this is the ending
-	}
-	if err := c.own.await(ctx, c.own.ended(id)); err != nil {
-		return fmt.Errorf("run %d, which was cancelled: %w", id, err)
-	}
-	return nil
+	return fmt.Errorf("run %d was cancelled and did not end within %s", id, answerLimit)
 }
 
 // dismiss ends the connections that are left, each with a fence.

@@ -26,7 +26,7 @@ var lies = map[string]struct {
 		}
 		c.Arrivals = slices.Insert(c.Arrivals, i+1, c.Arrivals[i])
 		return true
-	}), 30},
+	}), 15},
 	"a lost ending": {onArrival(func(h *History, c *Conn, i int) bool {
 		e := c.Arrivals[i].Event
 		if e == nil || !e.Ended() || c.Ending != Stayed && c.Ending != Closed || shown(h, c, e.Run) {
@@ -34,7 +34,7 @@ var lies = map[string]struct {
 		}
 		c.Arrivals = slices.Delete(c.Arrivals, i, i+1)
 		return true
-	}), 30},
+	}), 15},
 	"an event ahead of the reply": {onArrival(func(h *History, c *Conn, i int) bool {
 		e := c.Arrivals[i].Event
 		first := slices.IndexFunc(c.Arrivals, func(a Arrival) bool { return names(h, a) == nameOf(e) })
@@ -44,9 +44,9 @@ var lies = map[string]struct {
 		a := c.Arrivals[i]
 		c.Arrivals = slices.Insert(slices.Delete(c.Arrivals, i, i+1), first, a)
 		return true
-	}), 30},
+	}), 15},
 	"two replies that change places": {onArrival(func(h *History, c *Conn, i int) bool {
-		if i == 0 || c.Arrivals[i].Op < 0 || c.Arrivals[i-1].Op < 0 || !h.Operations[c.Arrivals[i].Op].Known() {
+		if i == 0 || !answers(h, c.Arrivals[i]) || !answers(h, c.Arrivals[i-1]) || c.Arrivals[i-1].Op > c.Arrivals[i].Op {
 			return false
 		}
 		if page(h, c.Arrivals[i-1]) && !page(h, c.Arrivals[i]) {
@@ -54,7 +54,7 @@ var lies = map[string]struct {
 		}
 		c.Arrivals[i], c.Arrivals[i-1] = c.Arrivals[i-1], c.Arrivals[i]
 		return true
-	}), 30},
+	}), 15},
 	"an ack that two got": {onOperation(func(h *History, o *Operation) bool {
 		other := func(p Operation) bool {
 			return p.Kind == Ack && p.Run == o.Run && p.Known() && p.Answer.Code == "" && same(h, o, &p)
@@ -64,7 +64,7 @@ var lies = map[string]struct {
 		}
 		o.Answer.Code = ""
 		return true
-	}), 30},
+	}), 15},
 	"a read after release": {onOperation(func(h *History, o *Operation) bool {
 		before := func(p Operation) bool {
 			return p.Kind == Ack && p.Run == o.Run && p.Known() && p.Answer.Code == "" && same(h, o, &p) && p.Return < o.Call
@@ -75,7 +75,7 @@ var lies = map[string]struct {
 		*o.Answer = Answer{Total: 1, Data: "x"}
 		o.Kind, o.Field, o.Max = Read, "stdout", 1
 		return true
-	}), 30},
+	}), 15},
 	"a second id for a live token": {onOperation(func(h *History, o *Operation) bool {
 		acked := func(p Operation) bool {
 			return p.Kind == Ack && same(h, o, &p) && p.Run == o.Answer.Run && p.Call < until(o) && (!p.Known() || p.Answer.Code == "")
@@ -91,7 +91,7 @@ var lies = map[string]struct {
 		}
 		o.Answer.Run = 1 + slices.MaxFunc(h.Operations, func(p, q Operation) int { return cmp.Compare(given(h, o, &p), given(h, o, &q)) }).Answer.Run
 		return true
-	}), 30},
+	}), 15},
 }
 
 // onArrival makes a lie about the n-th arrival.
@@ -127,13 +127,16 @@ func given(h *History, o, p *Operation) uint64 {
 // shown reports whether a connection saw the ending of a run as a snapshot.
 func shown(h *History, c *Conn, run uint64) bool {
 	return slices.ContainsFunc(c.Arrivals, func(a Arrival) bool {
-		if a.Op < 0 || !h.Operations[a.Op].Known() {
+		if !answers(h, a) {
 			return false
 		}
 		t := h.Operations[a.Op].Answer.Snapshot
 		return t != nil && t.Run == run && t.Ended()
 	})
 }
+
+// answers reports whether an arrival is a reply that was looked at.
+func answers(h *History, a Arrival) bool { return a.Op >= 0 && h.Operations[a.Op].Known() }
 
 // page reports whether an arrival is a page of an artifact.
 func page(h *History, a Arrival) bool {
@@ -143,7 +146,7 @@ func page(h *History, a Arrival) bool {
 
 // names is the run that a reply subscribes to; 0: it subscribes to none.
 func names(h *History, a Arrival) uint64 {
-	if a.Op < 0 || !h.Operations[a.Op].Known() {
+	if !answers(h, a) {
 		return 0
 	}
 	if t := h.Operations[a.Op].Answer.Snapshot; t != nil {

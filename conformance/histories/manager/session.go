@@ -184,7 +184,7 @@ func (s *session) perform(ctx context.Context, ops []*Operation, b burst, boots 
 	s.mu.Unlock()
 	_, err := s.wire.conn.Write(bytes)
 	if err == nil && (cut == NoCut || cut == Dropped) {
-		hung = s.await(ctx, func() bool { return len(s.waiting) == 0 })
+		hung = s.await(ctx, answerLimit, func() bool { return len(s.waiting) == 0 })
 	}
 	if cut != NoCut || err != nil {
 		s.leave()
@@ -206,10 +206,10 @@ func (s *session) perform(ctx context.Context, ops []*Operation, b burst, boots 
 	return hung
 }
 
-// await waits until is is true or the connection has ended. It is called with
-// the lock held.
-func (s *session) await(ctx context.Context, is func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+// await waits, so long at most, until is is true or the connection has ended. is
+// is called with the lock held.
+func (s *session) await(ctx context.Context, limit time.Duration, is func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"microvms/conformance/hostile"
@@ -42,14 +43,21 @@ func (p *probe) held() held {
 }
 
 // countPrograms counts the processes whose program lies below dir.
-func countPrograms(dir string) (n int) {
+func countPrograms(dir string) int { return len(programsBelow(dir)) }
+
+// programsBelow lists the processes whose program lies below dir.
+func programsBelow(dir string) (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is well-formed
 	for _, link := range links {
-		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, dir+"/") {
-			n++
+		program, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(program, dir+"/") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return n
+	return pids
 }
 
 // within reports whether h holds no more than before.

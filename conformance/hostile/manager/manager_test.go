@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"context"
+	"flag"
 	"log/slog"
 	"net"
 	"os"
@@ -36,6 +37,15 @@ var commands = sync.OnceValues(func() (map[string]string, error) {
 })
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		// Most of the rows wait more than they work; the largest need half a GiB each.
+		if err := flag.Set("test.parallel", "6"); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)
@@ -55,12 +65,12 @@ func programs(t *testing.T) (command, program string) {
 
 // commandKnobs ask the command for less than the facts do where more of the same
 // would only take longer; conform asks for all of it.
-var commandKnobs = Knobs{LineBytes: 64 << 20, Lines: 50_000, Turns: 1000, Pages: 1000}
+var commandKnobs = Knobs{LineBytes: 64 << 20, Lines: 50_000, Turns: 1000, Pages: 1000, Limit: time.Minute}
 
 // insideKnobs are for the manager inside the test, which the race detector slows
 // down.
 var insideKnobs = Knobs{
-	MaxMessage: 1 << 20, Linger: 200 * time.Millisecond,
+	MaxMessage: 1 << 20, Linger: 200 * time.Millisecond, Limit: 30 * time.Second,
 	LineBytes: 16 << 20, Lines: 10_000, Flood: 2000, Amplify: 128 << 10, Turns: 400, Pages: 200,
 }
 

@@ -74,12 +74,12 @@ func (c *peer) start(r *msp.RunRequest) (uint64, error) {
 	return reply.GenvmID, err
 }
 
-// finish reads events up to the terminal one of the run.
+// finish reads events up to the terminal one of the run, which is never nil.
 func (c *peer) finish(id uint64) (*msp.Event, error) {
 	for {
 		ev, err := c.event()
 		if err != nil {
-			return nil, fmt.Errorf("run %d did not end: %w", id, err)
+			return ev, fmt.Errorf("run %d did not end: %w", id, err)
 		}
 		if ev.GenvmID() == id && ev.Terminal() {
 			return ev, nil

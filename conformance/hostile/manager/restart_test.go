@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,7 +154,11 @@ func orphans(ctx context.Context, t *testing.T, p *Process) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if err := hostile.Await(ctx, "no executor is left", func() (bool, error) { return countPrograms(p.Executors()) == 0, nil }); err != nil {
-		t.Errorf("%d executors outlived their manager: %v", countPrograms(p.Executors()), err)
+		left := programsBelow(p.Executors())
+		t.Errorf("%d executors outlived their manager: %v", len(left), err)
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // nobody else would
+		}
 	}
 }
 

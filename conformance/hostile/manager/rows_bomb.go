@@ -109,11 +109,14 @@ func bombRows() []Row {
 	return []Row{{
 		ID: "M1", Name: "calldata bombs",
 		Expect:       "malformed_frame in time linear in the message and without memory for what is not there; a value of any size that is allowed is handed on",
-		Requirements: []string{"CALLDATA-2", "CALLDATA-4", "CALLDATA-5", "CALLDATA-6", "CALLDATA-9", "CALLDATA-17", "CALLDATA-21", "SOCKET-15", "SOCKET-29", "EXECUTOR-1"},
+		Requirements: []string{"CALLDATA-2", "CALLDATA-4", "CALLDATA-5", "CALLDATA-6", "CALLDATA-9", "CALLDATA-17", "CALLDATA-21", "SOCKET-15", "SOCKET-29", "EXECUTOR-1", "EXECUTOR-15"},
 		Ceiling:      func(k Knobs) int64 { return 10*k.MaxMessage + 128<<20 },
 		Cases: []Case{
 			{"the request around the bombs, with a good value", with(around)},
 			{"129 arrays in one another", refusedAs("bucket_totals", func(int64) []byte { return append(deep(128), 5) })},
+			{"fees in one another, as deep as may be", with(deepFees)},
+			{"fees in one another, one deeper", refusedAs("message_fee_allocation", func(int64) []byte { return fees(mostFees + 1) })},
+			{"fees in one another to the limit", refusedAs("message_fee_allocation", func(room int64) []byte { return fees(int(min(room/200, 100_000))) })},
 			{"arrays in one another to the limit", refusedAs("bucket_totals", deep)},
 			{"the same in an unknown field", refusedAs("zzz", deep)},
 			{"2^32-1 elements and none there", refusedAs("bucket_totals", fixed("fdffffff7f"))},
@@ -132,12 +135,15 @@ func bombRows() []Row {
 			{"a depth bomb in the contract's calldata", withMax(innerBomb(func(n int64) []byte { return append(deep(200), 5) }, true))},
 			{"2^32-1 elements in the contract's calldata", withMax(innerBomb(func(int64) []byte { return octets("fdffffff7f") }, true))},
 			{"arrays to the limit in the contract's calldata", withMax(innerBomb(deep, false))},
+			{"a map of arrays to the limit in the contract's calldata", withMax(innerBomb(func(n int64) []byte {
+				return join(map[string]calldata.Raw{"a": deep(n - 16)})
+			}, false))},
 			{"an integer of the limit's size in the contract's calldata", withMax(innerBomb(integer, false))},
 		},
 	}, {
 		ID: "M2", Name: "messages whose values take many times their bytes",
 		Expect:       "handed on or refused, and what they took is given back",
-		Requirements: []string{"CALLDATA-4", "EXECUTOR-17"},
+		Requirements: []string{"EXECUTOR-17"},
 		// An element of one byte is a slice or a string in memory, and an argument a pointer more.
 		Ceiling: func(k Knobs) int64 { return 128*k.Amplify + 128<<20 },
 		Cases: []Case{
@@ -147,6 +153,37 @@ func bombRows() []Row {
 			{"arguments of no byte", amplify("extra_args", "\x04", false)},
 		},
 	}}
+}
+
+// mostFees is how deep fees may nest: the request and the field take three
+// levels, each but the last fee two, and that one three, of 128.
+const mostFees = 62
+
+// fees are n nodes in one another.
+func fees(n int) []byte {
+	params := join(map[string]calldata.Raw{"External": join(map[string]calldata.Raw{"gas_limit": {1}, "max_gas_price": {1}})})
+	node := join(map[string]calldata.Raw{
+		"budget": {1}, "call_key": {0}, "children": []byte("?"), "fee_params": params, "on": append(number(nil, 8, tagString), "accepted"...), "recipient": {0},
+	})
+	before, after, _ := bytes.Cut(node, []byte("?"))
+	out := bytes.Repeat(append([]byte{1<<3 | tagArray}, before...), n)
+	return append(append(out, tagArray), bytes.Repeat(after, n)...)
+}
+
+// deepFees nests as deep as may be, which is served.
+func deepFees(c *peer) error {
+	b, err := runWith(8, "message_fee_allocation", fees(mostFees))
+	if err != nil {
+		return err
+	}
+	id, err := c.saidRun(b)
+	if err != nil {
+		return err
+	}
+	if ev, err := c.finish(id); err != nil || ev.Finished == nil {
+		return fmt.Errorf("ended as %s: %v", ev.Kind(), err)
+	}
+	return c.ack(id)
 }
 
 // around shows that the bombs are refused for themselves: the request around them
@@ -161,7 +198,7 @@ func around(c *peer) error {
 		return err
 	}
 	if ev, err := c.finish(id); err != nil || ev.Finished == nil {
-		return fmt.Errorf("ended as %s: %w", ev.Kind(), err)
+		return fmt.Errorf("ended as %s: %v", ev.Kind(), err)
 	}
 	return c.ack(id)
 }
@@ -188,7 +225,7 @@ func (c *peer) saidRun(message []byte) (uint64, error) {
 		err = calldata.Unmarshal(payload, &reply)
 	}
 	if err != nil || h.Method != msp.MethodRun {
-		return 0, fmt.Errorf("answered %v with %.120q: %w", h.Method, payload, err)
+		return 0, fmt.Errorf("answered %v with %.120q: %v", h.Method, payload, err)
 	}
 	return reply.GenvmID, nil
 }

@@ -67,7 +67,7 @@ func stopped(steps ...string) func(context.Context, *probe) error {
 		}
 		ev, err := c.finish(id)
 		if err != nil || ev.Finished == nil || ev.Finished.Cause != msp.Cancelled || ev.Finished.ExitCode != nil {
-			return fmt.Errorf("ended as %s: %+v: %w", ev.Kind(), ev.Finished, err)
+			return fmt.Errorf("ended as %s: %+v: %v", ev.Kind(), ev.Finished, err)
 		}
 		return c.ack(id)
 	})
@@ -78,7 +78,7 @@ func executorRows() []Row {
 	return []Row{{
 		ID: "X1", Name: "executors that lie on the manager's host connection",
 		Expect:       "the connection is closed, the run ends by its exit, and the first whole result counts",
-		Requirements: []string{"EXECUTOR-15", "EXECUTOR-31", "EXECUTOR-32", "EXECUTOR-33", "EXECUTOR-36", "EXECUTOR-41", "MGR-7", "MGR-14"},
+		Requirements: []string{"EXECUTOR-31", "EXECUTOR-32", "EXECUTOR-33", "EXECUTOR-36", "EXECUTOR-41", "MGR-7", "MGR-14"},
 		// A result of the longest kind is read, kept, encoded and written.
 		Ceiling: func(k Knobs) int64 { return 8*maxResult + 4*k.MaxMessage + 128<<20 },
 		Cases: []Case{
@@ -120,7 +120,7 @@ func nestedGarbage(envelope string) func(context.Context, *probe) error {
 		}
 		_, data, err := c.page(f.GenvmID, msp.Stdout, 0)
 		if want := hex.EncodeToString([]byte(msp.ResultInternalError)); err != nil || !strings.Contains(string(data), want) {
-			return fmt.Errorf("the envelope was answered %.200q: %w", data, err)
+			return fmt.Errorf("the envelope was answered %.200q: %v", data, err)
 		}
 		return c.ack(f.GenvmID)
 	})

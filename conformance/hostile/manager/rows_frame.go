@@ -124,7 +124,7 @@ func interleaved(c *peer) error {
 	}
 	first, payload, err := c.next()
 	if err != nil || first != final|opPong || string(payload) != "are you there" {
-		return fmt.Errorf("the ping was answered %#x with %.40q: %w", first, payload, err)
+		return fmt.Errorf("the ping was answered %#x with %.40q: %v", first, payload, err)
 	}
 	if err := c.frame(final|opContinuation, b[4:]); err != nil {
 		return err

@@ -43,7 +43,7 @@ func lineRows() []Row {
 	}, {
 		ID: "X4", Name: "executors that fork and leave others with their pipes",
 		Expect:       "the run ends after the linger; who stayed in the group is killed, who left keeps its life and holds up nobody",
-		Requirements: []string{"EXECUTOR-30", "MGR-10", "MGR-30"},
+		Requirements: []string{"EXECUTOR-30", "MGR-30"},
 		Together:     true,
 		Cases: []Case{
 			{"one in the group", forks(1, false)},
@@ -154,7 +154,7 @@ func forks(n int, escaped bool) func(context.Context, *probe) error {
 		}
 		ev, err := c.finish(id)
 		if err != nil || ev.Finished == nil || ev.Finished.ExitCode == nil || *ev.Finished.ExitCode != 5 {
-			return fmt.Errorf("ended as %+v: %w", ev, err)
+			return fmt.Errorf("ended as %+v: %v", ev, err)
 		}
 		if escaped {
 			return errors.Join(stillThere(guests, n), c.ack(id))

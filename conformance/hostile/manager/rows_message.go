@@ -40,7 +40,7 @@ func messageRows() []Row {
 		ID: "W5", Name: "messages that are short, unknown, without an id, doubled, undecodable, text or too long",
 		Expect: "the error that the facts name, on a connection that lives; too long: dropped without a close frame",
 		Requirements: []string{
-			"SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-12", "SOCKET-15", "SOCKET-18", "SOCKET-19", "SOCKET-29", "SOCKET-30",
+			"SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-12", "SOCKET-15", "SOCKET-19", "SOCKET-29", "SOCKET-30",
 			"CALLDATA-1", "CALLDATA-3", "CALLDATA-7", "CALLDATA-12", "CALLDATA-16", "CALLDATA-18",
 		},
 		// The largest messages, each twice while it grows, and what the collector has not taken yet.
@@ -137,7 +137,7 @@ func twiceInFlight(c *peer) error {
 			err = calldata.Unmarshal(payload, &reply)
 		}
 		if err != nil || h != (msp.Header{Method: msp.MethodRun, Request: 4}) || seen[reply.GenvmID] {
-			return fmt.Errorf("answered %+v with run %d: %w", h, reply.GenvmID, err)
+			return fmt.Errorf("answered %+v with run %d: %v", h, reply.GenvmID, err)
 		}
 		seen[reply.GenvmID] = true
 	}
@@ -161,7 +161,7 @@ func (c *peer) ended1(id uint64) error {
 	for {
 		h, payload, err := c.message()
 		if err != nil || h.Method != msp.MethodEvent {
-			return fmt.Errorf("run %d did not end: a %v came: %w", id, h.Method, err)
+			return fmt.Errorf("run %d did not end: a %v came: %v", id, h.Method, err)
 		}
 		ev := new(msp.Event)
 		if err := calldata.Unmarshal(payload, ev); err != nil {

@@ -14,7 +14,7 @@ func tokenRows() []Row {
 	return []Row{{
 		ID: "W6", Name: "run requests that repeat a run token",
 		Expect:       "the id of the known run whatever the body, one executor, one ending for each connection; after an ack a fresh run",
-		Requirements: []string{"MGR-1", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-20", "MGR-28"},
+		Requirements: []string{"MGR-1", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-19", "MGR-28"},
 		Cases: []Case{
 			{"the same body while it runs", inWith(sameBody)},
 			{"another body", inWith(otherBody)},
@@ -58,7 +58,7 @@ func sameBody(ctx context.Context, p *probe, c *peer) error {
 		return err
 	}
 	if ev, err := c.event(); err != nil || ev.Started == nil {
-		return fmt.Errorf("the run did not start: %w", err)
+		return fmt.Errorf("the run did not start: %v", err)
 	}
 	before := p.held().executors
 	for range 20 {
@@ -75,7 +75,7 @@ func sameBody(ctx context.Context, p *probe, c *peer) error {
 	}
 	ev, err := c.event()
 	if err != nil || ev.Finished == nil || ev.Finished.Cause != msp.Cancelled {
-		return fmt.Errorf("after 20 repeats came %+v: %w", ev, err)
+		return fmt.Errorf("after 20 repeats came %+v: %v", ev, err)
 	}
 	if err := c.ack(id); err != nil {
 		return err
@@ -111,7 +111,7 @@ func otherBody(_ context.Context, p *probe, c *peer) error {
 	}
 	_, data, err := c.page(f.GenvmID, msp.Stdout, 0)
 	if err != nil || string(data) != "first" {
-		return fmt.Errorf("the output is %.40q: %w", data, err)
+		return fmt.Errorf("the output is %.40q: %v", data, err)
 	}
 	return c.ack(f.GenvmID)
 }
@@ -198,7 +198,7 @@ func afterFailure(_ context.Context, p *probe, c *peer) error {
 	}
 	ev, err := c.finish(id)
 	if err != nil || ev.FailedToStart == nil {
-		return fmt.Errorf("ended as %+v: %w", ev, err)
+		return fmt.Errorf("ended as %+v: %v", ev, err)
 	}
 	r.Selector.Version = Executor // would start now
 	if err := c.repeats(r, id); err != nil {
@@ -231,13 +231,13 @@ func atOnce(ctx context.Context, p *probe) error {
 	wg.Wait()
 	for i := range ids {
 		if errs[i] != nil || ids[i] != ids[0] {
-			return fmt.Errorf("connection %d got run %d, another run %d: %w", i, ids[i], ids[0], errs[i])
+			return fmt.Errorf("connection %d got run %d, another run %d: %v", i, ids[i], ids[0], errs[i])
 		}
 	}
 	if p.Executors != "" {
 		err := hostile.Await(ctx, "the executor is there", func() (bool, error) { return p.held().executors > before, nil })
 		if now := p.held().executors; err != nil || now != before+1 {
-			return fmt.Errorf("%d executors before, %d now: %w", before, now, err)
+			return fmt.Errorf("%d executors before, %d now: %v", before, now, err)
 		}
 	}
 	if err := peers[0].cancel(ids[0]); err != nil {

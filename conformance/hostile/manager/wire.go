@@ -76,7 +76,7 @@ func (c *peer) greet() error {
 		return err
 	}
 	if status, _, err := c.answer(); err != nil || status != http.StatusSwitchingProtocols {
-		return fmt.Errorf("a good upgrade was answered %d: %w", status, err)
+		return fmt.Errorf("a good upgrade was answered %d: %v", status, err)
 	}
 	h, payload, err := c.message()
 	var hello msp.HelloPayload
@@ -84,7 +84,7 @@ func (c *peer) greet() error {
 		err = calldata.Unmarshal(payload, &hello)
 	}
 	if err != nil || h != (msp.Header{Method: msp.MethodHello}) || hello.Hello.ProtocolMajor != msp.ProtocolMajor {
-		return fmt.Errorf("the first message is %v of request %d, no hello: %w", h.Method, h.Request, err)
+		return fmt.Errorf("the first message is %v of request %d, no hello: %v", h.Method, h.Request, err)
 	}
 	c.boot = hello.Hello.BootID
 	return nil
@@ -155,7 +155,7 @@ func (c *peer) next() (first byte, payload []byte, err error) {
 		n = binary.BigEndian.Uint64(b[:])
 	}
 	if err != nil || n > 1<<30 {
-		return 0, nil, fmt.Errorf("cannot read a frame of %d bytes: %w", n, err)
+		return 0, nil, fmt.Errorf("cannot read a frame of %d bytes: %v", n, err)
 	}
 	payload = make([]byte, n)
 	_, err = io.ReadFull(c.br, payload)
@@ -209,21 +209,22 @@ func (c *peer) reply() (msp.Header, []byte, error) {
 	}
 }
 
-// event reads the next event. Any other message is an error.
+// event reads the next event. Any other message is an error. The event is never
+// nil.
 func (c *peer) event() (*msp.Event, error) {
 	if len(c.events) > 0 {
 		ev := c.events[0]
 		c.events = c.events[1:]
 		return ev, nil
 	}
+	ev := new(msp.Event)
 	h, payload, err := c.message()
 	if err != nil {
-		return nil, err
+		return ev, err
 	}
 	if h.Method != msp.MethodEvent || h.Request != 0 {
-		return nil, fmt.Errorf("a %v of request %d came where an event was due", h.Method, h.Request)
+		return ev, fmt.Errorf("a %v of request %d came where an event was due", h.Method, h.Request)
 	}
-	ev := new(msp.Event)
 	return ev, calldata.Unmarshal(payload, ev)
 }
 

@@ -57,12 +57,22 @@ func configured(t *testing.T, name string) manager.Config {
 // TestRunBinary replays one run on the manager's binary: every transition of a
 // run, a connection, a token, a restart and a disconnect.
 func TestRunBinary(t *testing.T) {
+	claim(t, "MGR-1", "MGR-2", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-7", "MGR-8", "MGR-9", "MGR-10", "MGR-13",
+		"MGR-14", "MGR-16", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22", "MGR-24", "MGR-25", "MGR-26",
+		"MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
-	judge(t, Spec(configured(t, "replay-binary-one"), "binary", workshop(t), asBinary(t)))
+	s := Spec(configured(t, "replay-binary-one"), "binary", workshop(t), asBinary(t))
+	if !wholeGraphs {
+		s.Cover.Abstract = Fine
+	}
+	judge(t, s)
 }
 
 // TestTwoBinary replays two runs that share a permit and two connections.
 func TestTwoBinary(t *testing.T) {
+	claim(t, "MGR-1", "MGR-2", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-7", "MGR-8", "MGR-9", "MGR-10", "MGR-11",
+		"MGR-12", "MGR-13", "MGR-14", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22", "MGR-24", "MGR-27",
+		"MGR-28", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-binary-two"), "binary", workshop(t), asBinary(t))
 	s.Cover.Abstract = Coarse
@@ -73,12 +83,22 @@ func TestTwoBinary(t *testing.T) {
 // steps: every transition of a run, a connection, a token, a restart and a
 // disconnect.
 func TestRunHeld(t *testing.T) {
+	claim(t, "MGR-1", "MGR-2", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-7", "MGR-8", "MGR-9", "MGR-10", "MGR-11",
+		"MGR-12", "MGR-13", "MGR-14", "MGR-15", "MGR-16", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22",
+		"MGR-23", "MGR-24", "MGR-25", "MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
-	judge(t, Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess()))
+	s := Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess())
+	if !wholeGraphs {
+		s.Cover.Abstract = Fine
+	}
+	judge(t, s)
 }
 
 // TestPairHeld replays one run and two connections of a held manager.
 func TestPairHeld(t *testing.T) {
+	claim(t, "MGR-1", "MGR-2", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-7", "MGR-8", "MGR-9", "MGR-10", "MGR-11",
+		"MGR-12", "MGR-13", "MGR-14", "MGR-15", "MGR-16", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22",
+		"MGR-23", "MGR-24", "MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-gate-pair"), "in-process", workshop(t), inProcess())
 	s.Cover.Abstract = Fine
@@ -87,6 +107,9 @@ func TestPairHeld(t *testing.T) {
 
 // TestTwoHeld replays two runs and two connections of a held manager.
 func TestTwoHeld(t *testing.T) {
+	claim(t, "MGR-1", "MGR-2", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-7", "MGR-8", "MGR-9", "MGR-10", "MGR-11",
+		"MGR-12", "MGR-13", "MGR-14", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22", "MGR-24", "MGR-27",
+		"MGR-28", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-gate-two"), "in-process", workshop(t), inProcess())
 	s.Cover.Abstract = Coarse
@@ -95,6 +118,9 @@ func TestTwoHeld(t *testing.T) {
 
 // TestClock replays deadlines and retentions of two runs that nothing holds back.
 func TestClock(t *testing.T) {
+	claim(t, "MGR-1", "MGR-2", "MGR-3", "MGR-4", "MGR-5", "MGR-6", "MGR-7", "MGR-8", "MGR-9", "MGR-10", "MGR-11",
+		"MGR-12", "MGR-13", "MGR-14", "MGR-15", "MGR-17", "MGR-18", "MGR-19", "MGR-20", "MGR-21", "MGR-22", "MGR-23",
+		"MGR-24", "MGR-27", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-clock"), "in-process", workshop(t), inProcess())
 	s.Cover.Abstract = Coarse
@@ -103,6 +129,7 @@ func TestClock(t *testing.T) {
 
 // TestDeadlineInRealTime lets the deadline of a run pass on the binary.
 func TestDeadlineInRealTime(t *testing.T) {
+	claim(t, "MGR-15")
 	t.Parallel()
 	c := configured(t, "replay-clock")
 	c.Name = "replay-clock-deadline"
@@ -123,6 +150,7 @@ func TestDeadlineInRealTime(t *testing.T) {
 
 // TestExpiryInRealTime lets a retention pass on the binary.
 func TestExpiryInRealTime(t *testing.T) {
+	claim(t, "MGR-19", "MGR-23")
 	t.Parallel()
 	c := configured(t, "replay-clock")
 	c.Name = "replay-clock-expiry"
@@ -142,6 +170,8 @@ func TestExpiryInRealTime(t *testing.T) {
 
 // TestWireBinary replays every kind of message on connections to the binary.
 func TestWireBinary(t *testing.T) {
+	claim(t, "SOCKET-7", "SOCKET-8", "SOCKET-9", "SOCKET-10", "SOCKET-11", "SOCKET-12", "SOCKET-13", "SOCKET-15",
+		"SOCKET-19", "SOCKET-21", "SOCKET-25")
 	t.Parallel()
 	shop := workshop(t)
 	m, err := asBinary(t)(t.Context(), Options{Executors: shop.Executors(), MaxMessageBytes: WireLimit})

@@ -99,6 +99,7 @@ func withModules(start Starter) Starter {
 // TestQueue replays three runs that share two permits, some of which need both:
 // nobody goes ahead of who came first.
 func TestQueue(t *testing.T) {
+	claim(t, "MGR-9")
 	t.Parallel()
 	s := Spec(configured(t, "replay-queue"), "in-process", workshop(t), withModules(inProcess()))
 	s.Cover.Abstract = Coarse

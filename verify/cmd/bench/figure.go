@@ -13,7 +13,7 @@ const noisyCores = 0.2
 
 // figure is one line of the table.
 type figure struct {
-	Part string // checker, daemon, verification
+	Part string // checker, daemon, manager, verification
 	Name string
 	Unit string // of ours and the peer's
 	// PeerName says what the peer is; empty when there is none.

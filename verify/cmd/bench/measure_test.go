@@ -126,6 +126,20 @@ func TestMeasuresFilesAndTunnels(t *testing.T) {
 	}
 }
 
+// TestMeasuresTheManager runs the command on the real manager with little work.
+func TestMeasuresTheManager(t *testing.T) {
+	figures := measured(t, "--rounds", "2", "--only", "^manager/")
+	if len(figures) != 10 {
+		t.Errorf("%d figures, want 10", len(figures))
+	}
+	for name, f := range figures {
+		beside := name == runName || name == runTailName || name == rateName || strings.Contains(name, "run request")
+		if len(f.Rounds) != 2 || f.Ours <= 0 || beside != (f.Peer > 0) {
+			t.Errorf("%s: ours %v, peer %v in %d rounds", name, f.Ours, f.Peer, len(f.Rounds))
+		}
+	}
+}
+
 func TestMeasuresBesideLimitPrograms(t *testing.T) {
 	peers := t.TempDir()
 	for name, text := range limitPrograms {

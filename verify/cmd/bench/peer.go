@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coder/websocket"
 )
 
 // peerServerCmd serves the peers that need no other program: bare net/http
@@ -28,6 +30,7 @@ const (
 	peerHeld   = "/held"     // ?bytes=N: the poll body, encoded beforehand
 	peerEncode = "/encode"   // ?bytes=N: the same by encoding/json for each request
 	peerEvents = "/events"   // ?bytes=N: output events of 16 KiB from memory
+	peerEcho   = "/echo"     // a WebSocket that sends back what comes
 	listening  = "listening" // the line with the address begins so
 )
 
@@ -61,6 +64,7 @@ func servePeer(ctx context.Context, stdout io.Writer) error {
 	})
 	serveFiles(mux)
 	serveSocket(mux)
+	mux.HandleFunc("GET "+peerEcho, echo)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -73,6 +77,21 @@ func servePeer(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// echo sends each message back, until the client leaves.
+func echo(w http.ResponseWriter, r *http.Request) {
+	ws, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer ws.CloseNow()
+	for {
+		kind, b, err := ws.Read(r.Context())
+		if err != nil || ws.Write(r.Context(), kind, b) != nil {
+			return
+		}
+	}
 }
 
 // healthBody has the fields of the daemon's answer.

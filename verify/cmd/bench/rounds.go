@@ -123,5 +123,6 @@ func runRounds(ctx context.Context, all []experiment, rounds int, only *regexp.R
 func experiments(w *workshop) []experiment {
 	all := checkerExperiments(w)
 	all = append(all, daemonExperiments(w)...)
+	all = append(all, managerExperiments(w)...)
 	return append(all, verificationExperiment(w))
 }

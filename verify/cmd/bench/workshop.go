@@ -33,6 +33,9 @@ type size struct {
 	fileBytes   int64 // of a single file
 	folders     int   // of fifty files each, of an archive
 	tunnelBytes int64 // through a tunnel
+	runs        int   // of the manager, over all connections
+	pages       int   // of an artifact, asked for at once
+	codec       int   // encodings of one value
 	quick       bool
 }
 
@@ -47,9 +50,14 @@ func newWorkshop(c measureCmd) (*workshop, error) {
 	w := &workshop{root: root, built: map[string]string{}, size: size{
 		calls: 400, streamBytes: 1 << 30, heldBytes: 8 << 20, execs: 1000, readers: 4,
 		fileBytes: 512 << 20, folders: archiveFolders, tunnelBytes: 256 << 20,
+		runs: 10_000, pages: 10_000, codec: 20_000,
 	}}
 	if c.Quick {
-		w.size = size{calls: 20, streamBytes: 8 << 20, heldBytes: 1 << 20, execs: 50, readers: 2, fileBytes: 16 << 20, folders: 4, tunnelBytes: 16 << 20, quick: true}
+		w.size = size{
+			calls: 20, streamBytes: 8 << 20, heldBytes: 1 << 20, execs: 50, readers: 2,
+			fileBytes: 16 << 20, folders: 4, tunnelBytes: 16 << 20,
+			runs: 100, pages: 200, codec: 100, quick: true,
+		}
 	}
 	if c.Peers != "" {
 		if w.peers, err = filepath.Abs(c.Peers); err != nil {
