@@ -61,6 +61,9 @@ func (a *app) run(ctx context.Context, args []string) (code int) {
 		return a.fail(err)
 	}
 	res, err := cmd.run(ctx, a)
+	ctx, stop := a.untilInterrupt(ctx)
+	defer stop()
+	a.writeUntil(ctx) // CLI-45: nor may the result wait for a reader longer than the user does
 	if err != nil {
 		return a.fail(err)
 	}
@@ -166,7 +169,14 @@ func (a *app) call(ctx context.Context, at attach, needToken bool, f func(contex
 	defer session.Close()
 	ctx, stop := a.untilInterrupt(ctx)
 	defer stop()
+	a.writeUntil(ctx)
 	return f(ctx, session)
+}
+
+// writeUntil has the end of ctx end the writes of output that are blocked then.
+func (a *app) writeUntil(ctx context.Context) {
+	a.stdout.until(ctx)
+	a.stderr.until(ctx)
 }
 
 // errSignal is the cause of a context that a signal ended.

@@ -59,8 +59,9 @@ func TestExitTableIsPinned(t *testing.T) {
 func TestPanicIsUnexpected(t *testing.T) {
 	t.Attr("requirement", "CLI-3")
 	var stdout, stderr bytes.Buffer
-	a := newApp(nil, &stdout, &stderr, func(string) string { return "" })
-	if code := a.run(t.Context(), []string{"stdin", "x", "--data", "-"}); code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "internal error") {
+	a := newApp(nil, &stdout, &stderr, func(string) string { return "set" })
+	a.clientOptions = []client.Option{nil}
+	if code := a.run(t.Context(), []string{"health"}); code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "internal error") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
 	}
 }

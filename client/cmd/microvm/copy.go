@@ -223,11 +223,5 @@ func (a *app) input(ctx context.Context) (r io.Reader, stop func()) {
 			return file, func() {}
 		}
 	}
-	pr, pw := io.Pipe()
-	go func() { // its read cannot be ended; at worst it ends with the process
-		_, err := io.Copy(pw, a.stdin)
-		pw.CloseWithError(err)
-	}()
-	detach := context.AfterFunc(ctx, func() { pr.CloseWithError(context.Cause(ctx)) })
-	return pr, func() { detach(); pr.Close() }
+	return inputUntil(ctx, a.stdin)
 }

@@ -47,7 +47,7 @@ func (j *copying) down(ctx context.Context) error {
 	if j.local == stdio {
 		err = j.toOutput(body)
 	} else {
-		err = j.toFile(body)
+		err = j.toFile(ctx, body)
 	}
 	j.data.Bytes = body.n
 	return err
@@ -92,14 +92,15 @@ func (j *copying) toOutput(src io.Reader) error {
 	if !errors.Is(err, errOutput) {
 		return err
 	}
+	failure := j.app.stdout.failure()
 	if j.app.stdout.left() {
-		return &client.Error{Kind: client.KindInterrupted, Message: "the reader of stdout left", Err: j.app.stdout.err}
+		return &client.Error{Kind: client.KindInterrupted, Message: "the reader of stdout left", Err: failure}
 	}
-	return &client.Error{Kind: client.KindPrecondition, Message: "cannot write the output", Err: j.app.stdout.err}
+	return localError("cannot write the output", failure)
 }
 
 // toFile writes the content to a local file, which is there whole or not at all.
-func (j *copying) toFile(src io.Reader) error {
+func (j *copying) toFile(ctx context.Context, src io.Reader) error {
 	target := j.local
 	if info, err := os.Stat(target); strings.HasSuffix(target, "/") || (err == nil && info.IsDir()) {
 		base := path.Base(path.Clean(j.remote))
@@ -112,7 +113,7 @@ func (j *copying) toFile(src io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return localError(what, err)
 	}
-	if err := j.replace(target, src); err != nil {
+	if err := j.replace(ctx, target, src); err != nil {
 		return localError(what, err)
 	}
 	j.data.Local = target
@@ -121,14 +122,14 @@ func (j *copying) toFile(src io.Reader) error {
 
 // replace puts the content in the place of a file. What is no file, such as a
 // device or a pipe, is written to.
-func (j *copying) replace(target string, src io.Reader) error {
+func (j *copying) replace(ctx context.Context, target string, src io.Reader) error {
 	perm, keep := fs.FileMode(0o666), false
 	info, err := os.Stat(target)
 	switch {
 	case err == nil && info.IsDir():
 		return errors.New("it is a folder")
 	case err == nil && !info.Mode().IsRegular():
-		return into(target, src)
+		return into(ctx, target, src)
 	case err == nil:
 		perm, keep = info.Mode().Perm(), true
 		if target, err = filepath.EvalSymlinks(target); err != nil { // the link stays
@@ -167,12 +168,12 @@ func (j *copying) replace(target string, src io.Reader) error {
 }
 
 // into writes to what exists and is no regular file.
-func into(target string, src io.Reader) error {
-	file, err := os.OpenFile(target, os.O_WRONLY, 0)
+func into(ctx context.Context, target string, src io.Reader) error {
+	file, err := openFile(ctx, target, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, src)
+	err = copyUntil(ctx, file, src)
 	if closing := file.Close(); err == nil {
 		err = closing
 	}

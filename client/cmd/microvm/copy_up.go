@@ -39,7 +39,7 @@ func (j *copying) up(ctx context.Context) error {
 	if err := j.forFiles(j.local); err != nil {
 		return err
 	}
-	file, err := os.Open(j.local)
+	file, err := openFile(ctx, j.local, os.O_RDONLY, 0)
 	if err != nil {
 		return localError(fmt.Sprintf("cannot copy %q", j.local), err)
 	}
@@ -53,6 +53,10 @@ func (j *copying) up(ctx context.Context) error {
 		if size = info.Size(); size > 0 { // below /proc, the size is not known
 			src = io.LimitReader(file, size)
 		}
+	} else {
+		waiting, stop := inputUntil(ctx, file)
+		defer stop()
+		src = waiting
 	}
 	if j.tar {
 		return j.upTar(ctx, src, size)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"microvms/client"
@@ -44,7 +43,7 @@ type budgetData struct {
 	OnBreach string       `json:"onBreach"`
 }
 
-func (c *costCommand) run(_ context.Context, a *app) (*result, error) {
+func (c *costCommand) run(ctx context.Context, a *app) (*result, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (c *costCommand) run(_ context.Context, a *app) (*result, error) {
 	if data.Budget != nil {
 		dense = append(dense, strings.Join([]string{"budget", string(data.Budget.Verdict)}, "\t"))
 	}
-	if err := c.page(data.Comparison); err != nil {
+	if err := c.page(ctx, a, data.Comparison); err != nil {
 		return nil, err
 	}
 	res.data, res.text, res.dense = data, strings.Join(text, "\n"), strings.Join(dense, "\n")
@@ -126,17 +125,17 @@ func (c *costCommand) judge(res *result, data *costData) error {
 }
 
 // page writes the comparison's page where --html says.
-func (c *costCommand) page(comparison *cost.Comparison) error {
+func (c *costCommand) page(ctx context.Context, a *app, comparison *cost.Comparison) error {
 	if c.HTML == "" {
 		return nil
 	}
 	var buf bytes.Buffer
 	err := comparison.HTML(&buf)
 	if err == nil {
-		err = os.WriteFile(c.HTML, buf.Bytes(), 0o644)
+		err = a.writeFile(ctx, c.HTML, buf.Bytes())
 	}
 	if err != nil {
-		return &client.Error{Kind: client.KindPrecondition, Message: "cannot write the page", Err: err}
+		return localError("cannot write the page", err)
 	}
 	return nil
 }

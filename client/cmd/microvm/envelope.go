@@ -99,7 +99,7 @@ func (a *app) fail(err error) int {
 		fmt.Fprintf(a.stderr, "warning: %s\n", a.clean(env.Error))
 	case a.format.json:
 		a.writeEnvelope(env, compact)
-		if a.stdout.err != nil { // its reader left: the outcome must still be named somewhere
+		if a.stdout.broken() { // its reader left: the outcome must still be named somewhere
 			a.writeFailureText(env)
 		}
 	case a.format.dense:
@@ -177,7 +177,11 @@ func encode(v any, compact bool) []byte {
 func (a *app) finish(code int) int {
 	// CLI-8, CLI-23: a reader that left changes no outcome. A failing disk does: what
 	// was to be delivered is lost, so 0 would be a lie.
-	if err := a.stdout.err; err != nil && !a.stdout.left() && code == 0 {
+	if err := a.stdout.failure(); err != nil && !a.stdout.left() && code == 0 {
+		if errors.Is(err, client.ErrInterrupted) {
+			fmt.Fprintf(a.stderr, "%s %s: %v\n", a.paint("error"), client.KindInterrupted, err)
+			return exitOf(client.KindInterrupted)
+		}
 		fmt.Fprintf(a.stderr, "%s %s: cannot write the output: %v\n", a.paint("error"), client.KindPrecondition, err)
 		return exitOf(client.KindPrecondition)
 	}

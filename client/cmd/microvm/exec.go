@@ -62,7 +62,7 @@ func (c *execCommand) run(ctx context.Context, a *app) (*result, error) {
 	var input []byte
 	// CLI-29: only when asked for: it may be the input of the script around this command.
 	if c.Stdin { // before the start, so that a failing read starts nothing
-		if input, err = a.readStdin(); err != nil {
+		if input, err = a.readStdin(ctx); err != nil {
 			return nil, err
 		}
 	}

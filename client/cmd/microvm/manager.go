@@ -57,6 +57,7 @@ func (m managerAddress) session(ctx context.Context, a *app, f func(context.Cont
 	defer s.Close()
 	ctx, stop := a.untilInterrupt(ctx)
 	defer stop()
+	a.writeUntil(ctx)
 	res, err := f(ctx, s)
 	if err != nil {
 		return nil, m.advise(err)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"microvms/agentd/api/msp"
@@ -61,7 +60,7 @@ func (f *follow) bound(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 func (c *managerRunCommand) run(ctx context.Context, a *app) (*result, error) {
-	request, err := c.request(a)
+	request, err := c.request(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,7 @@ func (c *managerRunCommand) run(ctx context.Context, a *app) (*result, error) {
 
 // request builds the run request: the smallest sensible one, then the file, then
 // the flags.
-func (c *managerRunCommand) request(a *app) (*msp.RunRequest, error) {
+func (c *managerRunCommand) request(ctx context.Context, a *app) (*msp.RunRequest, error) {
 	if err := c.conflicts(a); err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (c *managerRunCommand) request(a *app) (*msp.RunRequest, error) {
 	r.Calldata, r.Timestamp = []byte{6}, msp.At(a.now())
 	// MCLIENT-38: the file over the defaults, and the flags below over the file.
 	if c.Request != "" {
-		text, err := c.file(a, c.Request)
+		text, err := c.file(ctx, a, c.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +103,7 @@ func (c *managerRunCommand) request(a *app) (*msp.RunRequest, error) {
 			return nil, err
 		}
 	}
-	if err := c.flags(a, r); err != nil {
+	if err := c.flags(ctx, a, r); err != nil {
 		return nil, err
 	}
 	if r.Token == nil {
@@ -132,7 +131,7 @@ func (c *managerRunCommand) conflicts(a *app) error {
 }
 
 // flags puts what the command line says over the request.
-func (c *managerRunCommand) flags(a *app, r *msp.RunRequest) (err error) {
+func (c *managerRunCommand) flags(ctx context.Context, a *app, r *msp.RunRequest) (err error) {
 	switch {
 	case c.Major != nil:
 		r.Selector = msp.Selector{Major: *c.Major}
@@ -168,20 +167,20 @@ func (c *managerRunCommand) flags(a *app, r *msp.RunRequest) (err error) {
 		r.ExtraArgs = append(append([]string{}, c.ExtraArg...), a.argv...)
 	}
 	if c.Calldata != "" {
-		if r.Calldata, err = c.bytes(a, "--calldata", c.Calldata); err != nil {
+		if r.Calldata, err = c.bytes(ctx, a, "--calldata", c.Calldata); err != nil {
 			return err
 		}
 	}
 	if c.Code != "" {
-		r.Code, err = c.bytes(a, "--code", c.Code)
+		r.Code, err = c.bytes(ctx, a, "--code", c.Code)
 	}
 	return err
 }
 
 // bytes reads the value of a flag, or the file that it names.
-func (c *managerRunCommand) bytes(a *app, flag, value string) ([]byte, error) {
+func (c *managerRunCommand) bytes(ctx context.Context, a *app, flag, value string) ([]byte, error) {
 	if value[0] == '@' {
-		return c.file(a, value[1:])
+		return c.file(ctx, a, value[1:])
 	}
 	b, err := manager.ParseBytes(value)
 	if err != nil {
@@ -191,13 +190,13 @@ func (c *managerRunCommand) bytes(a *app, flag, value string) ([]byte, error) {
 }
 
 // file reads a file, or with - this command's own input.
-func (c *managerRunCommand) file(a *app, name string) ([]byte, error) {
+func (c *managerRunCommand) file(ctx context.Context, a *app, name string) ([]byte, error) {
 	if name == "-" {
-		return a.readStdin()
+		return a.readStdin(ctx)
 	}
-	b, err := os.ReadFile(name)
+	b, err := a.readFile(ctx, name)
 	if err != nil {
-		return nil, &client.Error{Kind: client.KindPrecondition, Message: "cannot read the request", Err: err}
+		return nil, localError("cannot read the request", err)
 	}
 	return b, nil
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,7 +163,7 @@ type stdinCommand struct {
 }
 
 func (c *stdinCommand) run(ctx context.Context, a *app) (*result, error) {
-	data, err := c.bytes(a)
+	data, err := c.bytes(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -195,21 +193,12 @@ func (c *stdinCommand) run(ctx context.Context, a *app) (*result, error) {
 }
 
 // bytes is what --data asks to write; stdin is read only when it says so.
-func (c *stdinCommand) bytes(a *app) ([]byte, error) {
+func (c *stdinCommand) bytes(ctx context.Context, a *app) ([]byte, error) {
 	switch {
 	case c.Data == nil:
 		return nil, nil
 	case *c.Data == "-":
-		return a.readStdin()
+		return a.readStdin(ctx)
 	}
 	return []byte(*c.Data), nil
-}
-
-// readStdin reads this command's own input whole.
-func (a *app) readStdin() ([]byte, error) {
-	var buf bytes.Buffer
-	if _, err := io.Copy(&buf, a.stdin); err != nil {
-		return nil, &client.Error{Kind: client.KindPrecondition, Message: "cannot read the input", Err: err}
-	}
-	return buf.Bytes(), nil
 }

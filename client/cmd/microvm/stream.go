@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -69,12 +70,13 @@ func (c *execCommand) stream(ctx context.Context, a *app, s *client.Session, id 
 		// CLI-9: judged after each event, because nobody reads what follows;
 		// the exec is left running and named on stderr.
 		if a.stdout.broken() && exit == nil {
-			if !a.stdout.left() {
+			failure := a.stdout.failure()
+			if !a.stdout.left() && !errors.Is(failure, client.ErrInterrupted) {
 				return nil, &client.Error{Kind: client.KindPrecondition,
-					Message: fmt.Sprintf("cannot write the output; exec %s goes on", id), Err: a.stdout.err}
+					Message: fmt.Sprintf("cannot write the output; exec %s goes on", id), Err: failure}
 			}
 			return nil, &client.Error{Kind: client.KindInterrupted,
-				Message: fmt.Sprintf("the reader of stdout left; exec %s goes on", id), Err: a.stdout.err}
+				Message: fmt.Sprintf("the reader of stdout left; exec %s goes on", id), Err: failure}
 		}
 	}
 	// CLI-15: compact, because the envelope is one more line of the stream.

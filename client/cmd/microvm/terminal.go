@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +19,16 @@ import (
 type sink struct {
 	w   io.Writer
 	mu  sync.Mutex
-	err error // the first failure
+	err error           // the first failure
+	ctx context.Context // ends the wait of a write; nil: nothing does
+}
+
+// until has the end of ctx end writes that are blocked then; they count as
+// failed. nil: nothing ends them.
+func (s *sink) until(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ctx = ctx
 }
 
 // Write never fails; see err.
@@ -25,9 +36,42 @@ func (s *sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
-		_, s.err = s.w.Write(p)
+		s.err = s.write(p)
 	}
 	return len(p), nil
+}
+
+// write waits for the writer of s, which may be a pipe that nobody reads, until
+// the context ends. What ended before is no reason not to write.
+func (s *sink) write(p []byte) error {
+	if s.ctx == nil || s.ctx.Err() != nil {
+		_, err := s.w.Write(p)
+		return err
+	}
+	done := make(chan error, 1)
+	own := bytes.Clone(p) // the write may outlive this call
+	go func() {
+		_, err := s.w.Write(own)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-s.ctx.Done():
+	}
+	select {
+	case err := <-done: // both at once: it is written
+		return err
+	default:
+		return stopped(s.ctx, "the reader of the output")
+	}
+}
+
+// failure is the first failure.
+func (s *sink) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // WriteString is Write for a string.
