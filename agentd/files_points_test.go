@@ -56,7 +56,7 @@ func TestFilePoints(t *testing.T) {
 
 // TestTarRefusals meets each status of an upload and of a download.
 func TestTarRefusals(t *testing.T) {
-	for _, id := range []string{"FS-16", "FS-25", "FS-26", "FS-10"} {
+	for _, id := range []string{"FS-16", "FS-25", "FS-26", "FS-28", "FS-10"} {
 		t.Attr("requirement", id)
 	}
 	d := booted(t, func(c *agentd.Config) { c.Limits.MaxTarMembers = 2; c.Limits.MaxTarBytes = 10 })
@@ -71,8 +71,9 @@ func TestTarRefusals(t *testing.T) {
 		{"absolute link", tarOf(t, tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), 400, "absolute link target"},
 		{"members", tarOf(t, tar.Header{Name: "a"}, tar.Header{Name: "b"}, tar.Header{Name: "c"}), 413, "max_tar_members"},
 		{"bytes", tarOf(t, tar.Header{Name: "a", Uname: "12345678901"}), 413, "max_tar_bytes"},
-		{"garbage", []byte(strings.Repeat("garbage ", 100)), 500, "checksum"},
-		{"nothing", nil, 500, "cut short"},
+		{"garbage", []byte(strings.Repeat("garbage ", 100)), 500, api.ArchiveRefused + "header checksum"},
+		{"nothing", nil, 500, api.ArchiveRefused + "archive is cut short"},
+		{"short gzip", []byte("\x1f\x8b\x08"), 500, api.ArchiveRefused + "not a tar"},
 		{"no source", tarOf(t, tar.Header{Name: "h", Typeflag: tar.TypeLink, Linkname: "none"}), 500, "no such file"},
 		{"at the caps", tarOf(t, tar.Header{Name: "a", Uname: "12345"}, tar.Header{Name: "b", Uname: "67890"}), 204, ""},
 	} {

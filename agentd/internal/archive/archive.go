@@ -12,6 +12,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 )
 
@@ -33,6 +34,7 @@ type Refusal struct {
 	Kind   Kind
 	Member string // name as it stands in the archive; empty where no member is at fault
 	Reason string
+	Bytes  bool  // the bytes of the archive are at fault, so that they are refused again
 	Err    error // cause, nil where the reason is all
 }
 
@@ -63,6 +65,20 @@ func quote(name string) string {
 
 func broken(format string, args ...any) *Refusal {
 	return &Refusal{Kind: Broken, Reason: fmt.Sprintf(format, args...)}
+}
+
+// ofBytes marks what Judge found in the bytes, and not in reading them.
+func ofBytes(err error) error {
+	var (
+		r    *Refusal
+		read *fs.PathError
+	)
+	if errors.As(err, &r) && !errors.As(err, &read) {
+		marked := *r
+		marked.Bytes = true
+		return &marked
+	}
+	return err
 }
 
 // about names the member that an error is about, unless it names one already or

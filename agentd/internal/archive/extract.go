@@ -84,7 +84,7 @@ func Extract(ctx context.Context, spool io.ReaderAt, size int64, root string, o 
 	}
 	sum, err := Judge(spool, size, o.Limits)
 	if err != nil {
-		return err
+		return ofBytes(err)
 	}
 	o.record(trace.ArchiveJudge, 0, trace.Attr{Key: "members", Value: int64(sum.Members)})
 	e := &extraction{Options: o, ctx: ctx, spool: spool, size: size, scan: NewScanner(spool, size), buf: make([]byte, 256<<10)}

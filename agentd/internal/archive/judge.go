@@ -25,6 +25,11 @@ func Judge(r io.ReaderAt, size int64, limits Limits) (Sum, error) {
 			return sum, agree(second, nil)
 		}
 		if err != nil {
+			if m != nil && m.Size > limits.Bytes-sum.Bytes {
+				// FS-25: what is declared is judged by the header, because the claim is
+				// over the cap whether or not its data came.
+				return sum, tooManyBytes()
+			}
 			return sum, err
 		}
 		if bad := judgeMember(m); bad != nil {
@@ -38,10 +43,14 @@ func Judge(r io.ReaderAt, size int64, limits Limits) (Sum, error) {
 			return sum, &Refusal{Kind: TooMuch, Reason: "archive holds more members than max_tar_members"}
 		}
 		if m.Size > limits.Bytes-sum.Bytes {
-			return sum, &Refusal{Kind: TooMuch, Reason: "archive declares more bytes than max_tar_bytes"}
+			return sum, tooManyBytes()
 		}
 		sum.Bytes += m.Size
 	}
+}
+
+func tooManyBytes() *Refusal {
+	return &Refusal{Kind: TooMuch, Reason: "archive declares more bytes than max_tar_bytes"}
 }
 
 // agree holds the scanner's member, nil at the end, against what archive/tar

@@ -12,6 +12,9 @@ const maxExtension = 1 << 20
 // size is in a PAX record alone.
 const maxOctalSize = 1<<33 - 1
 
+// gzipMagic begins what gzip made (RFC 1952, section 2.3.1).
+const gzipMagic = "\x1f\x8b"
+
 // Member is one entry of an archive.
 type Member struct {
 	Index  uint64 // from 1
@@ -42,7 +45,8 @@ func NewScanner(r io.ReaderAt, size int64) *Scanner {
 // member begins.
 func (s *Scanner) at(offset int64) *Scanner { return &Scanner{src: s.src, off: offset} }
 
-// Next returns the next member, io.EOF behind the last, or a *Refusal.
+// Next returns the next member, io.EOF behind the last, or a *Refusal. With the
+// refusal of a member whose data alone is cut short comes the member.
 func (s *Scanner) Next() (*Member, error) {
 	start, x, spent := s.off, extension{}, int64(0)
 	for {
@@ -74,17 +78,19 @@ func (s *Scanner) Next() (*Member, error) {
 			}
 		default:
 			m, err := s.member(b, &x, size)
-			if err != nil {
-				return nil, err
+			if m != nil {
+				m.Offset = start
 			}
-			m.Offset = start
-			return m, nil
+			return m, err
 		}
 	}
 }
 
 // header returns the next header, nil for a block of zeros.
 func (s *Scanner) header() (block, error) {
+	if s.off == 0 && s.src.begins(gzipMagic) { // before its length: it is no tar that was cut short
+		return nil, broken("not a tar: the body is compressed with gzip; send it uncompressed")
+	}
 	raw, err := s.src.bytes(s.off, blockSize)
 	if err != nil {
 		return nil, err
@@ -94,9 +100,6 @@ func (s *Scanner) header() (block, error) {
 		return nil, nil
 	}
 	if bad := b.check(); bad != nil {
-		if s.off == 0 && raw[0] == 0x1f && raw[1] == 0x8b {
-			return nil, broken("not a tar: the body is compressed with gzip; send it uncompressed")
-		}
 		return nil, bad
 	}
 	s.off += blockSize
@@ -188,7 +191,7 @@ func (s *Scanner) member(b block, x *extension, size int64) (*Member, error) {
 	}
 	off, err := s.skip(m.Size)
 	if err != nil {
-		return nil, about(m.Name, err)
+		return m, about(m.Name, err)
 	}
 	s.index++
 	s.off, m.Index = off, s.index

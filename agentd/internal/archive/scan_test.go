@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strings"
 	"testing"
@@ -50,12 +51,13 @@ func TestStrictHeaders(t *testing.T) {
 		{"cut in data", cut(file("f", strings.Repeat("x", 2000)))[:1500], "cut short"},
 		{"cut in the padding", cut(ok)[:600], "cut short"},
 		{"garbage", bytes.Repeat([]byte("not a tar at all"), 200), "checksum"},
+		{"short gzip", []byte{0x1f, 0x8b, 8, 0, 0}, "gzip"},
 		{"gzip", append([]byte{0x1f, 0x8b, 8, 0}, make([]byte, 2000)...), "gzip"},
 		{"checksum", whole(entry{name: "f", typ: '0', after: func(b []byte) { b[0] = 'g' }}), "checksum does not match"},
 		{"checksum garbage", whole(entry{name: "f", typ: '0', after: func(b []byte) { copy(b[148:156], "zzzzzzzz") }}), "checksum is not"},
 		{"negative size", whole(size("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")), "negative"},
 		{"size beyond 63 bits", whole(size("\x80\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")), "63 bits"},
-		{"greatest size", whole(size("\x80\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff")), "cut short"},
+		{"a size that no body has, below the cap", whole(size("00000100000")), "cut short"},
 		{"octal garbage", whole(size("0000000000x")), "octal"},
 		{"octal with a sign", whole(size("-0000000005")), "octal"},
 		{"mode garbage", whole(entry{name: "f", typ: '0', edit: octalField(100, 8, "9")}), "octal"},
@@ -105,6 +107,34 @@ func TestStrictHeaders(t *testing.T) {
 		}
 		if err != nil && len(listing(t, p.dir)) != 0 {
 			t.Errorf("%s: %v was placed", c.name, listing(t, p.dir))
+		}
+	}
+}
+
+// TestClaimAboveTheCapIsTooMuch judges a claim by the header, although its data
+// did not come: cut short it is only below the cap.
+func TestClaimAboveTheCapIsTooMuch(t *testing.T) {
+	t.Attr("requirement", "FS-25")
+	claim := func(n uint64) entry {
+		return entry{name: "f", typ: '0', edit: func(b []byte) {
+			copy(b[124:128], "\x80\x00\x00\x00")
+			binary.BigEndian.PutUint64(b[128:136], n)
+		}}
+	}
+	for _, c := range []struct {
+		claims []uint64
+		want   Kind
+	}{
+		{[]uint64{1<<33 + 1}, TooMuch}, {[]uint64{1<<63 - 1}, TooMuch}, {[]uint64{uint64(limits.Bytes) + 1}, TooMuch},
+		{[]uint64{uint64(limits.Bytes)}, Broken}, {[]uint64{0, uint64(limits.Bytes) + 1}, TooMuch},
+	} {
+		var members []entry
+		for _, n := range c.claims {
+			members = append(members, claim(n))
+		}
+		p := newPlace(t)
+		if err := p.extract(whole(members...)); kindOf(err) != c.want {
+			t.Errorf("%x: %v, want kind %d", c.claims, err, c.want)
 		}
 	}
 }

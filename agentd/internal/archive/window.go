@@ -34,6 +34,12 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 	return w.buf[at : at+n : at+n], nil
 }
 
+// begins says whether the archive begins with a text, however short it is.
+func (w *window) begins(with string) bool {
+	b, err := w.bytes(0, len(with))
+	return err == nil && string(b) == with
+}
+
 func (w *window) load(off int64, n int) error {
 	length := int(min(int64(max(n, windowBytes)), w.size-off))
 	if cap(w.buf) < length {

@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"microvms/agentd/api"
 	"microvms/agentd/internal/archive"
 	"microvms/agentd/internal/files"
 )
@@ -94,7 +96,9 @@ func (s *Server) refuseFile(a *answer, r *request, err error) {
 		// FS-10: 507 and not 500, which clients retry.
 		status = http.StatusInsufficientStorage
 	case errors.As(err, &refusal):
-		status = statusOf(refusal.Kind)
+		if status = statusOf(refusal.Kind); status == http.StatusInternalServerError && refusal.Bytes {
+			err = fmt.Errorf("%s%w", api.ArchiveRefused, err) // FS-28: told from a failure that may pass
+		}
 	case errors.As(err, &write), errors.Is(err, os.ErrNotExist):
 	case s.base.Err() != nil:
 		panic(http.ErrAbortHandler) // the daemon ended at a gate or between members

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"archive/tar"
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"microvms/agentd/api"
 	"microvms/client"
 	"microvms/client/folder"
 )
@@ -92,21 +96,73 @@ func (j *copying) upFile(ctx context.Context, base string, src io.Reader, size i
 	body := &counted{src: src, p: j.app.progress(size)}
 	defer body.p.end()
 	if err := j.session.PutFile(ctx, dst, body, opts); err != nil {
-		return err
+		return spoilt(dst, err)
 	}
 	j.data.Remote, j.data.Bytes = vmPrefix+dst, body.n
 	return nil
 }
 
+// spoilt says what an upload that failed has done to a file that was there.
+//
+// CLI-46: the wire writes in place and cannot rename (wire facts, section 11.2),
+// so that what was there does not come back.
+func spoilt(dst string, err error) error {
+	switch code := status(err); {
+	case client.KindOf(err) == client.KindInvalidArg,
+		code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusRequestEntityTooLarge, code == http.StatusServiceUnavailable:
+		return err // refused before the file was opened
+	}
+	return &commandError{err: err, suggestions: []string{fmt.Sprintf(
+		"if %s was there before, its old content may be gone: a file in the VM is written in place; copy it again", vmPrefix+dst)}}
+}
+
 // upTar sends an archive as it is.
 func (j *copying) upTar(ctx context.Context, src io.Reader, size int64) error {
+	src, err := j.archive(src)
+	if err != nil {
+		return err
+	}
 	body := &counted{src: src, p: j.app.progress(size)}
 	defer body.p.end()
 	if err := j.session.PutTar(ctx, j.remote, body); err != nil {
-		return err
+		return refusedArchive(err)
 	}
 	j.data.Bytes = body.n
 	return nil
+}
+
+// archive looks at the first header of what is to be sent.
+//
+// CLI-47: the daemon tells only once it has all, and by a status that reads like
+// a failure of its own.
+func (j *copying) archive(src io.Reader) (io.Reader, error) {
+	const header = 512
+	ahead := bufio.NewReaderSize(src, 32<<10)
+	block, err := ahead.Peek(header)
+	switch {
+	case err != nil && err != io.EOF:
+		return nil, localError(fmt.Sprintf("cannot read %q", j.local), err)
+	case bytes.HasPrefix(block, []byte{0x1f, 0x8b}):
+		return nil, usage("%q is compressed with gzip: uncompress it, as gzip -dc does", j.local)
+	case err != nil:
+		return nil, usage("%q is no tar archive: it has only %d bytes", j.local, len(block))
+	}
+	if _, err := tar.NewReader(bytes.NewReader(block)).Next(); errors.Is(err, tar.ErrHeader) {
+		return nil, usage("%q is no tar archive: it does not begin with a header; to copy it as a file, leave --tar out", j.local)
+	}
+	return ahead, nil
+}
+
+// refusedArchive tells an archive that the daemon refuses for what is in it from
+// a failure of the daemon: both have status 500 (wire facts, section 11.5).
+func refusedArchive(err error) error {
+	var apiErr *client.APIError
+	if errors.As(err, &apiErr) && strings.HasPrefix(apiErr.Detail, api.ArchiveRefused) {
+		// CLI-47: sent again, it is refused again.
+		return &commandError{own: true, suggestions: []string{"make the archive anew: what was sent stays as it is"},
+			err: &client.Error{Kind: client.KindProtocol, Wire: client.WireKindOf(err), Err: apiErr}}
+	}
+	return err
 }
 
 // upFolder sends a folder as an archive that is made on the way.

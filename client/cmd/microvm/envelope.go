@@ -115,7 +115,7 @@ func (a *app) failure(err error) (errorEnvelope, bool) {
 	kind, wire := client.KindOf(err), client.WireKindOf(err)
 	row := rowOf(kind)
 	env := errorEnvelope{Status: "error", APIVersion: apiVersion, Error: a.redact(err.Error()), Code: row.Code,
-		ExitCode: row.Exit, Finding: row.Finding, Suggestions: []string{}, Data: map[string]any{}}
+		ExitCode: row.Exit, Finding: findingOf(err, row), Suggestions: []string{}, Data: map[string]any{}}
 	var ce *commandError
 	if errors.As(err, &ce) {
 		maps.Copy(env.Data, ce.data)

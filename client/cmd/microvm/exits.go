@@ -86,6 +86,22 @@ func hintOf(err error, row exitRow) string {
 	return row.Hint
 }
 
+// findingOf gives the finding that an error rests on, empty if there is none.
+//
+// CLI-48: a row's finding explains some of its errors, and next to another one it
+// sends the reader astray.
+func findingOf(err error, row exitRow) string {
+	switch row.Code {
+	case client.KindRetryable:
+		if wire := client.WireKindOf(err); wire != client.WireAuthTokenMint && wire != client.WireNotBootstrapped {
+			return ""
+		}
+	case client.KindInterrupted:
+		return "" // it is about the end of a launch, and no command here launches
+	}
+	return row.Finding
+}
+
 // daemonStatus says whether a status of the daemon caused err; only then is its
 // wire kind named in an envelope's data.kind.
 func daemonStatus(err error) bool {

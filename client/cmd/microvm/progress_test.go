@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"io"
@@ -133,6 +134,13 @@ func TestCopyIsInterrupted(t *testing.T) {
 		a := fakeApp(srv, &stdout, &stderr)
 		input, feed := io.Pipe()
 		a.stdin = input
+		if args[1] == "--tar" { // which looks at the first header
+			var archive bytes.Buffer
+			if err := tar.NewWriter(&archive).WriteHeader(&tar.Header{Name: "f", Size: 5}); err != nil {
+				t.Fatal(err)
+			}
+			a.stdin = io.MultiReader(&archive, input)
+		}
 		interrupts := make(chan os.Signal, 1)
 		a.interrupts = interrupts
 		go func() {

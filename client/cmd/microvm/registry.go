@@ -106,7 +106,7 @@ var registry = []entry{
 			"are not kept. A file out of the VM has the mode of the file that it replaces, or that of a new file: the wire does not tell its own.\n" +
 			"Links are copied as links. One that leads out of its folder is refused on the way in, and skipped with a warning on the way out, as are devices and pipes.\n" +
 			"--exclude takes *, ? and [...]: without a slash it matches a name at any depth, with one a path from the folder on, with one at the end only folders.\n" +
-			"A copy of a file is there whole or not at all; a folder that breaks off leaves what was copied until then."},
+			"A copy of a file out of the VM is there whole or not at all. Into the VM it is written in place: one that breaks off leaves no part of it, or a part, and what was there before is gone. A folder that breaks off leaves what was copied until then."},
 	{"tunnel", "microvm.tunnel", []string{"local", "port", "identity", "connections", "failed"},
 		"microvm tunnel 8080                         # localhost:8080 is port 8080 of the VM\n" +
 			"microvm tunnel 9999:8080                    # another local port\n" +
