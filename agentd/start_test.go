@@ -76,6 +76,8 @@ func TestStartRefusals(t *testing.T) {
 		{"empty name", `{"exec_id":"x","command":["true"],"env":{"":"c"}}`, "malformed_request"},
 		{"unknown user", `{"exec_id":"x","command":[],"user":"nobody","group":"wheel","shell":"nosh","poweroff_on_exit":true}`, "unknown_user"},
 		{"user of 33 bits as digits", `{"exec_id":"x","command":["true"],"user":"4294967296"}`, "unknown_user"},
+		{"user that is no id", `{"exec_id":"x","command":["true"],"user":4294967295}`, "unknown_user"},
+		{"group that is no id", `{"exec_id":"x","command":["true"],"group":4294967295}`, "unknown_group"},
 		{"user with a sign", `{"exec_id":"x","command":["true"],"user":"+5"}`, "unknown_user"},
 		{"user with a space", `{"exec_id":"x","command":["true"],"user":" 5"}`, "unknown_user"},
 		{"user empty", `{"exec_id":"x","command":["true"],"user":""}`, "unknown_user"},
@@ -162,6 +164,18 @@ func TestKnownIDIsAnsweredFirst(t *testing.T) {
 	check("acked")
 	if log, err := os.ReadFile(filepath.Join(dir, "log")); err != nil || string(log) != "once\n" {
 		t.Errorf("the command ran as %q (%v), want once", log, err)
+	}
+}
+
+// TestTimeoutRefusals says of a timeout whether it is too large or none at all.
+func TestTimeoutRefusals(t *testing.T) {
+	t.Attr("requirement", "EXEC-8")
+	d := booted(t, nil)
+	for timeout, want := range map[string]string{"0": "not a positive finite number", "-1e300": "not a positive finite number",
+		"1e20": "timeout_sec is too large", "18446744073709551616": "timeout_sec is too large", "1e300": "timeout_sec is too large"} {
+		if r := d.post(api.PathExecStart, `{"exec_id":"x","command":["true"],"timeout_sec":`+timeout+`}`); r.status != 400 || !strings.Contains(r.body, want) {
+			t.Errorf("%s: %v, want %q", timeout, r, want)
+		}
 	}
 }
 

@@ -58,16 +58,32 @@ func (a *Accounts) Resolve(user, group *api.NameOrID, d Default) (Principal, *ap
 	default:
 		p = a.numeric(user.ID)
 	}
-	if bad != nil || group == nil {
-		return p, bad // ACCOUNT-11: a user that fails is answered before the group is looked at
+	if bad == nil && p.UID != nil && *p.UID == noID {
+		bad = &api.Error{Code: api.UnknownUser, Detail: fmt.Sprintf("user: %d is no uid: %s", *p.UID, whyNoID)}
 	}
-	gid, bad := a.group(group)
 	if bad != nil {
-		return Principal{}, bad
+		return Principal{}, bad // ACCOUNT-11: a user that fails is answered before the group is looked at
 	}
-	p.GID = &gid // over whatever the user brought
+	if group != nil {
+		gid, bad := a.group(group)
+		if bad != nil {
+			return Principal{}, bad
+		}
+		p.GID = &gid // over whatever the user brought
+	}
+	if p.GID != nil && *p.GID == noID {
+		return Principal{}, &api.Error{Code: api.UnknownGroup, Detail: fmt.Sprintf("group: %d is no gid: %s", *p.GID, whyNoID)}
+	}
 	return p, nil
 }
+
+// noID is the one number of 32 bits that no user or group has.
+//
+// ACCOUNT-13: refused here, where the field can be named; the kernel refuses it
+// as an argument of a call that changes two ids (POSIX.1-2017, setreuid).
+const noID = ^uint32(0)
+
+const whyNoID = "to the kernel it means to leave the id as it is; the largest is 4294967294"
 
 // numeric is a user by number: the group stays the daemon's, whatever a row
 // says, and the row gives only the variables.

@@ -223,6 +223,42 @@ func TestRefusalsNameTheValue(t *testing.T) {
 	}
 }
 
+// TestNoID refuses the number that is no id, from wherever it comes, and says
+// which field holds it.
+func TestNoID(t *testing.T) {
+	t.Attr("requirement", "ACCOUNT-13")
+	none := ^uint32(0)
+	dir := t.TempDir()
+	a := &Accounts{PasswdPath: dir + "/passwd", GroupPath: dir + "/group"}
+	for path, text := range map[string]string{a.PasswdPath: "u:x:4294967295:1::/:/s\np:x:5:4294967295::/:/s\n", a.GroupPath: "g:x:4294967295:\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		user, group *api.NameOrID
+		want        api.Code
+	}{
+		{api.ID(none), nil, api.UnknownUser},
+		{api.Name("4294967295"), nil, api.UnknownUser},
+		{api.Name("u"), nil, api.UnknownUser},
+		{api.Name("u"), api.Name("g"), api.UnknownUser},
+		{nil, api.ID(none), api.UnknownGroup},
+		{nil, api.Name("4294967295"), api.UnknownGroup},
+		{api.ID(5), api.Name("g"), api.UnknownGroup},
+		{api.Name("p"), nil, api.UnknownGroup},
+		{api.Name("p"), api.ID(1), ""},
+		{api.ID(none - 1), api.ID(none - 1), ""},
+	} {
+		_, bad := a.Resolve(c.user, c.group, Default{})
+		switch {
+		case bad == nil && c.want == "":
+		case bad == nil || bad.Code != c.want || !strings.Contains(bad.Detail, "4294967295 is no"):
+			t.Errorf("user %v, group %v: %v, want %q", c.user, c.group, bad, c.want)
+		}
+	}
+}
+
 // TestImageUser checks which records hold a user.
 func TestImageUser(t *testing.T) {
 	t.Attr("requirement", "ACCOUNT-3")

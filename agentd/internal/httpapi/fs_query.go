@@ -13,7 +13,9 @@ import (
 // Refusals of a query, as the answer words them.
 var (
 	errNoPath     = errors.New("path is missing")
-	errBadPath    = errors.New("path is there twice, is no query value or holds a NUL byte")
+	errPathTwice  = errors.New("path is there twice")
+	errPathCoding = errors.New("path is no query value: a percent sign without two hexadecimal digits behind it")
+	errPathNUL    = errors.New("path holds a NUL byte")
 	errBadLine    = errors.New("start_line and end_line are decimal numbers, each at most once")
 	errZeroLine   = errors.New("start_line is 0, and lines are counted from 1")
 	errEmptyRange = errors.New("end_line is before start_line")
@@ -21,7 +23,7 @@ var (
 
 // values reads the keys of a form-urlencoded query that a route knows and
 // ignores all others. A known key that is there twice, or that does not decode,
-// is reported by bad.
+// is reported by bad, and got holds it only if it is there twice.
 func values(query string, known ...string) (got map[string]string, bad string) {
 	got = map[string]string{}
 	for pair := range strings.SplitSeq(query, "&") {
@@ -34,8 +36,11 @@ func values(query string, known ...string) (got map[string]string, bad string) {
 			if name != k {
 				continue
 			}
+			if _, twice := got[k]; twice {
+				return got, k
+			}
 			text, err := url.QueryUnescape(value)
-			if _, twice := got[k]; twice || err != nil {
+			if err != nil {
 				return got, k
 			}
 			got[k] = text
@@ -45,10 +50,14 @@ func values(query string, known ...string) (got map[string]string, bad string) {
 }
 
 func pathOf(got map[string]string, bad string) (string, error) {
-	path := got["path"]
+	path, there := got["path"]
 	switch {
-	case bad == "path", strings.IndexByte(path, 0) >= 0:
-		return "", errBadPath
+	case bad == "path" && there:
+		return "", errPathTwice
+	case bad == "path":
+		return "", errPathCoding
+	case strings.IndexByte(path, 0) >= 0:
+		return "", errPathNUL
 	case path == "":
 		return "", errNoPath
 	}

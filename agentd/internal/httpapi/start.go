@@ -104,6 +104,9 @@ func wellFormed(req *api.StartRequest) (timeout time.Duration, bad *api.Error) {
 		var ok bool
 		// EXEC-8: judged here, before anything is reserved.
 		if timeout, ok = parseTimeout(*req.TimeoutSec); !ok {
+			if *req.TimeoutSec >= tooManySeconds {
+				return 0, malformed("timeout_sec is too large: a count of seconds fits 64 bits; leave it out for no deadline")
+			}
 			return 0, malformed("timeout_sec is not a positive finite number of seconds")
 		}
 	}
@@ -126,12 +129,15 @@ func malformed(detail string) *api.Error {
 	return &api.Error{Code: api.MalformedRequest, Detail: detail}
 }
 
+// tooManySeconds is the first number of seconds that 64 bits do not hold.
+const tooManySeconds = 1 << 64
+
 // parseTimeout reads seconds. It refuses what is not positive and finite or
 // does not fit an unsigned 64-bit count of seconds. Beyond the clock's range
 // there is no deadline; below its resolution the deadline is one nanosecond.
 func parseTimeout(sec float64) (time.Duration, bool) {
 	switch {
-	case !(sec > 0) || math.IsInf(sec, 1) || sec >= 1<<64:
+	case !(sec > 0) || math.IsInf(sec, 1) || sec >= tooManySeconds:
 		return 0, false
 	case sec >= math.MaxInt64/float64(time.Second):
 		return 0, true
