@@ -22,6 +22,7 @@ type app struct {
 	stdout, stderr *sink
 	env            func(string) string
 	interrupts     <-chan os.Signal // nil: none
+	noOutput       bool             // stdout was closed when the command started
 	clientOptions  []client.Option
 	now            func() time.Time
 

@@ -57,6 +57,9 @@ type copying struct {
 
 func (c *copyCommand) run(ctx context.Context, a *app) (*result, error) {
 	job, err := c.job(a)
+	if err == nil && !job.upload && job.local == stdio {
+		err = a.needOutput()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,6 @@ func main() {
 	interrupts := make(chan os.Signal, 2)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Getenv)
-	a.interrupts = interrupts
+	a.interrupts, a.noOutput = interrupts, closedAtStart(int(os.Stdout.Fd()))
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	for _, id := range []string{"CLI-3", "CLI-4", "CLI-7", "CLI-8", "CLI-9", "CLI-10", "CLI-11", "CLI-12", "CLI-13", "CLI-14", "CLI-15",
 		"CLI-17", "CLI-18", "CLI-19", "CLI-20", "CLI-22", "CLI-23", "CLI-27", "CLI-28", "CLI-29",
-		"CLI-30", "CLI-31", "CLI-32", "CLI-34", "CLI-36", "CLI-37", "CLI-38", "CLI-39", "CLI-41"} {
+		"CLI-30", "CLI-31", "CLI-32", "CLI-34", "CLI-36", "CLI-37", "CLI-38", "CLI-39", "CLI-41", "CLI-49"} {
 		t.Attr("requirement", id)
 	}
 	testscript.Run(t, testscript.Params{

@@ -40,6 +40,11 @@ func (c *managerArtifactCommand) run(ctx context.Context, a *app) (*result, erro
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	if c.Output == "" {
+		if err := a.needOutput(); err != nil {
+			return nil, err
+		}
+	}
 	return c.session(ctx, a, func(ctx context.Context, s *manager.Session) (*result, error) {
 		id, err := c.id(ctx, s)
 		if err != nil {

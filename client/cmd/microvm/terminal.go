@@ -12,6 +12,10 @@ import (
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"microvms/client"
 )
 
 // sink writes until the first error, then discards: a command's work goes on
@@ -94,6 +98,30 @@ func (s *sink) left() bool {
 	defer s.mu.Unlock()
 	return errors.Is(s.err, syscall.EPIPE) || errors.Is(s.err, io.ErrClosedPipe) || errors.Is(s.err, os.ErrClosed) ||
 		errors.Is(s.err, syscall.EBADF)
+}
+
+// closedAtStart says whether a descriptor was closed when the process started. The
+// Go runtime has put the null device in its place by then, open both ways, which
+// a shell never does for an output.
+func closedAtStart(fd int) bool {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return true
+	}
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && is.Mode&unix.S_IFMT == unix.S_IFCHR && is.Rdev == unix.Mkdev(1, 3) && mode&unix.O_ACCMODE == unix.O_RDWR
+}
+
+// needOutput refuses a command whose result is what it writes to stdout where
+// that is closed.
+//
+// CLI-49: what is written there is lost as on a full disk, and no write fails.
+func (a *app) needOutput() error {
+	if a.noOutput {
+		return &client.Error{Kind: client.KindPrecondition,
+			Message: "cannot write the output: stdout is closed, or is the null device open for reading too; to drop the content, use > /dev/null"}
+	}
+	return nil
 }
 
 // paint makes a word red on a terminal that wants colour.
