@@ -62,9 +62,7 @@ func TestRunBinary(t *testing.T) {
 		"MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-binary-one"), "binary", workshop(t), asBinary(t))
-	if !wholeGraphs {
-		s.Cover.Abstract = Fine
-	}
+	transitions(&s)
 	judge(t, s)
 }
 
@@ -88,9 +86,7 @@ func TestRunHeld(t *testing.T) {
 		"MGR-23", "MGR-24", "MGR-25", "MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-gate-one"), "in-process", workshop(t), inProcess())
-	if !wholeGraphs {
-		s.Cover.Abstract = Fine
-	}
+	transitions(&s)
 	judge(t, s)
 }
 
@@ -101,7 +97,7 @@ func TestPairHeld(t *testing.T) {
 		"MGR-23", "MGR-24", "MGR-27", "MGR-28", "MGR-29")
 	t.Parallel()
 	s := Spec(configured(t, "replay-gate-pair"), "in-process", workshop(t), inProcess())
-	s.Cover.Abstract = Fine
+	fine(&s)
 	judge(t, s)
 }
 

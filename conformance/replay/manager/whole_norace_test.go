@@ -2,6 +2,13 @@
 
 package manager
 
-// wholeGraphs: under the race detector the replays of whole graphs take minutes,
-// and (action, abstract state) pairs take their place.
-const wholeGraphs = true
+import (
+	"microvms/conformance/replay"
+	"microvms/model/manager"
+)
+
+// transitions covers every transition.
+func transitions(*replay.Spec[manager.State]) {}
+
+// fine covers pairs of an action and a fine abstract state.
+func fine(s *replay.Spec[manager.State]) { s.Cover.Abstract = Fine }
