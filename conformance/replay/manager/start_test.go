@@ -72,8 +72,9 @@ func workshop(t *testing.T) *Workshop {
 	return w
 }
 
-// environ is what executors inherit.
-var environ = []string{"PATH=/usr/bin:/bin"}
+// environ is what executors and modules inherit. The modules are this test's own
+// binary: under the race detector it would sleep for a second at each exit.
+var environ = []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}
 
 // inProcess returns a starter of this repository's manager in the test process,
 // behind a real listener, with timers that the driver fires. Its Kill is a
