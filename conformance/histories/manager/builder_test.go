@@ -96,6 +96,18 @@ func cutOff(conn int, o Operation) func(*builder) {
 	}
 }
 
+// lost is a request whose reply arrives and is not looked at, on a connection that
+// it ends.
+func lost(conn int, o Operation) func(*builder) {
+	return func(b *builder) {
+		o.Conn, o.Cut = conn, Dropped
+		p := b.add(o)
+		p.Return = p.Call + 5
+		c := &b.h.Conns[conn]
+		c.Arrivals = append(c.Arrivals, Arrival{At: p.Return, Op: len(b.h.Operations) - 1})
+	}
+}
+
 // shuts is a shutdown, whose end nobody saw.
 func shuts(b *builder) {
 	b.add(Operation{Client: -1, Kind: Shutdown, Answer: &Answer{}}).Return = -1

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,8 +40,8 @@ func named(boot int, id uint64, owner string) string {
 	return fmt.Sprintf("boot %d, %s", boot, owner)
 }
 
-// parts splits a history.
-func (w *watch) parts() []part {
+// parts splits a history, with those effects in it: merged ones, or all.
+func (w *watch) parts(effects []interval) []part {
 	entries, specs := map[string][]porcupine.Operation{}, map[string]*spec{}
 	add := func(name string, client int, e entry, call, end int64) {
 		entries[name] = append(entries[name], porcupine.Operation{ClientId: client + 1, Input: e, Call: call, Return: end})
@@ -65,7 +66,7 @@ func (w *watch) parts() []part {
 			add(name, o.Client, entry{op: o, over: w.over[o]}, o.Call, until(o))
 		}
 	}
-	for _, e := range w.merged() {
+	for _, e := range effects {
 		add(w.partOf(e.op), e.op.Client, e.entry, e.call, e.end)
 	}
 	for _, c := range w.h.Conns {
@@ -90,33 +91,51 @@ type interval struct {
 	call, end int64
 }
 
-// merged replaces what would make the search try orders between which nothing
-// differs. A run is stopped by the first of its cancels and released once, so
-//
-//   - the cancels of a run are one stop. There are moments, one within each cancel,
-//     the first of which is p, exactly when p is not before the first call and not
-//     after the first return;
-//   - of the acks of unknown outcome the one that was sent first can do whatever
-//     another can.
-func (w *watch) merged() []*interval {
-	byRun := map[string]*interval{}
-	var out []*interval
+// effects are the cancels that may have stopped a run, and the acks of unknown
+// outcome. A cancel whose answer is known finds its run beside that.
+func (w *watch) effects() []interval {
+	var out []interval
 	for i := range w.h.Operations {
 		o := &w.h.Operations[i]
 		may := !o.Known() || o.Kind == Cancel && o.Answer.Code == ""
 		if o.Kind != Cancel && o.Kind != Ack || !may || w.partOf(o) == "" {
 			continue
 		}
-		key := fmt.Sprint(o.Kind, w.h.boot(o), o.Run)
-		e := byRun[key]
-		if e == nil {
-			e = &interval{entry{op: o}, o.Call, until(o)}
-			if o.Kind == Cancel {
-				e.half = stops
-			}
-			byRun[key], out = e, append(out, e)
+		e := interval{entry{op: o}, o.Call, until(o)}
+		if o.Kind == Cancel {
+			e.half = stops
 		}
-		e.call, e.end = min(e.call, o.Call), min(e.end, until(o))
+		out = append(out, e)
+	}
+	return out
+}
+
+// merge replaces effects that would make the search try orders between which
+// nothing differs. A run is stopped by the first of its cancels and released once,
+// so
+//
+//   - the cancels of a run are one stop. There are moments, one within each cancel,
+//     the first of which is p, exactly when p is not before the first call and not
+//     after the first return;
+//   - of the acks that nothing bounds, the one that was sent first can do whatever
+//     another can: the others can be left to the end. An ack whose reply was lost
+//     stays by itself. It took effect before the reply came, and if that was too
+//     early for its run, a later ack may still have released it.
+func (w *watch) merge(effects []interval) []interval {
+	byRun := map[string]int{}
+	var out []interval
+	for _, e := range effects {
+		if e.op.Kind == Ack && e.end != math.MaxInt64 {
+			out = append(out, e)
+			continue
+		}
+		key := fmt.Sprint(e.op.Kind, w.h.boot(e.op), e.op.Run)
+		i, ok := byRun[key]
+		if !ok {
+			byRun[key], out = len(out), append(out, e)
+			continue
+		}
+		out[i].call, out[i].end = min(out[i].call, e.call), min(out[i].end, e.end)
 	}
 	return out
 }
@@ -189,7 +208,7 @@ func Judge(h *History) (histories.Verdict, string) {
 		return histories.NotLinearizable, w.found
 	}
 	worst, text := histories.Linearizable, ""
-	for _, p := range w.parts() {
+	for _, p := range w.parts(w.merge(w.effects())) {
 		switch v, _ := histories.Check(p.model, p.operations); v {
 		case histories.NotLinearizable:
 			return v, fmt.Sprintf("part %q of %d entries has no order that the model allows", p.name, len(p.operations))
@@ -217,7 +236,7 @@ func (h *History) save(dir string) (string, error) {
 		return "", fmt.Errorf("cannot save the history: %w", err)
 	}
 	w := watched(h)
-	for i, p := range w.parts() {
+	for i, p := range w.parts(w.merge(w.effects())) {
 		v, info := histories.Check(p.model, p.operations)
 		if v == histories.Linearizable && w.found == "" {
 			continue

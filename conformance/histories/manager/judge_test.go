@@ -45,6 +45,13 @@ var sound = map[string][]func(*builder){
 	"an id that a cut run took":      steps(cutOff(1, Operation{Kind: Run, Bare: true, Program: Hang}), bare(0, Refused, 2), event(0, nobody(isFailed(2)))),
 	"queued behind a cancel":         steps(runs(0, Quick, 1), attaches(1, isQueued(1)), asks(0, Cancel, 1, ""), attaches(1, isQueued(1)), event(0, isEnded(1, "cancelled")), event(1, isEnded(1, "cancelled"))),
 	"a connection that left unaware": steps(runs(0, Hang, 1), tampers(func(h *History) { h.Conns[0].Ending = Cutoff })),
+
+	"a lost ack too early, then another": steps(runs(0, Hang, 1), lost(1, Operation{Kind: Ack, Run: 1}), asks(0, Cancel, 1, ""), event(0, isEnded(1, "cancelled")),
+		lost(2, Operation{Kind: Ack, Run: 1}), asks(0, Ack, 1, unknownID)),
+	"a lost ack too early, then a cut one": all(steps(runs(0, Hang, 1), lost(1, Operation{Kind: Ack, Run: 1}), asks(0, Cancel, 1, ""), event(0, isEnded(1, "cancelled")),
+		cutOff(2, Operation{Kind: Ack, Run: 1}), reads(0, 1, "text")), life(2)),
+	"a cut ack, then a lost one too early": steps(runs(0, Hang, 1), cutOff(2, Operation{Kind: Ack, Run: 1}), lost(1, Operation{Kind: Ack, Run: 1}), asks(0, Cancel, 1, ""),
+		event(0, isEnded(1, "cancelled")), asks(0, Read, 1, unknownID)),
 }
 
 // unsound are what a manager with a real mistake would show, with the words that
@@ -97,6 +104,9 @@ var unsound = map[string]struct {
 
 	"an ack that two got":            {all(life(1), steps(asks(0, Ack, 1, ""), asks(1, Ack, 1, ""))), "no order"},
 	"a read after release":           {all(life(1), steps(asks(0, Ack, 1, ""), reads(1, 1, "text"))), "no order"},
+	"a read after a lost ack":        {all(life(1), steps(lost(1, Operation{Kind: Ack, Run: 1}), reads(0, 1, "text"))), "no order"},
+	"a read after two acks":          {all(life(1), steps(cutOff(2, Operation{Kind: Ack, Run: 1}), lost(1, Operation{Kind: Ack, Run: 1}), reads(0, 1, "text"))), "no order"},
+	"a lost ack that came too early": {steps(runs(0, Hang, 1), lost(1, Operation{Kind: Ack, Run: 1}), asks(0, Cancel, 1, ""), event(0, isEnded(1, "cancelled")), asks(0, Read, 1, unknownID)), "no order"},
 	"an attach after release":        {all(life(1), steps(asks(0, Ack, 1, ""), attaches(1, isEnded(1, "exited")))), "no order"},
 	"a cancel after release":         {all(life(1), steps(asks(0, Ack, 1, ""), asks(1, Cancel, 1, ""))), "no order"},
 	"a released id again":            {all(life(1), steps(asks(0, Ack, 1, ""), runs(0, Quick, 1))), "no order"},
@@ -124,7 +134,7 @@ func TestJudgeLetsSoundHistoriesPass(t *testing.T) {
 	t.Attr("requirement", "CONF-1")
 	for name, s := range sound {
 		t.Run(name, func(t *testing.T) {
-			if got, text := Judge(built(2, s...)); got != histories.Linearizable || text != "" {
+			if got, text := Judge(built(3, s...)); got != histories.Linearizable || text != "" {
 				t.Errorf("the judge says %q: %s", got, text)
 			}
 		})
@@ -135,7 +145,7 @@ func TestJudgeFindsPlantedFaults(t *testing.T) {
 	t.Attr("requirement", "VERIFY-11")
 	for name, c := range unsound {
 		t.Run(name, func(t *testing.T) {
-			if got, text := Judge(built(2, c.steps...)); got != histories.NotLinearizable || !strings.Contains(text, c.says) {
+			if got, text := Judge(built(3, c.steps...)); got != histories.NotLinearizable || !strings.Contains(text, c.says) {
 				t.Errorf("the judge says %q: %q, want words %q", got, text, c.says)
 			}
 		})
@@ -148,7 +158,7 @@ func TestFailingHistoriesAreSaved(t *testing.T) {
 	t.Attr("requirement", "VERIFY-11")
 	for _, name := range []string{"an ack that two got", "a doubled ending"} {
 		dir := t.TempDir()
-		h := built(2, unsound[name].steps...)
+		h := built(3, unsound[name].steps...)
 		path, err := h.save(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +191,7 @@ func TestFailuresReachTheResult(t *testing.T) {
 	c := Config{FailDir: t.TempDir()}
 	r := &histories.Result{Requirements: map[string]int64{}}
 	keep := func(s []func(*builder)) {
-		h := built(2, s...)
+		h := built(3, s...)
 		v, text := Judge(h)
 		if err := c.keep(r, h, v, text); err != nil {
 			t.Fatal(err)
