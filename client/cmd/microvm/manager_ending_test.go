@@ -225,6 +225,7 @@ func TestManagerUnwrittenRefusal(t *testing.T) {
 func TestManagerReleasedByAnother(t *testing.T) {
 	t.Attr("requirement", "MCLIENT-45")
 	t.Attr("requirement", "MCLIENT-46")
+	t.Attr("requirement", "MCLIENT-48")
 	m, session := startManager(t)
 	for _, tc := range []struct {
 		steps, warning string

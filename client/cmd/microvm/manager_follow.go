@@ -59,7 +59,7 @@ func (f *follow) toTheEnd(ctx context.Context, a *app, run *manager.Follower, ki
 	if err := f.outputs(ctx, a, run, event.Finished, &data); err != nil {
 		// Not acked: what could not be read may be there yet.
 		data.Acked, data.OutputLost = false, true
-		// MCLIENT-46: the ending is known and counts, but 0 is for a whole output.
+		// MCLIENT-46, MCLIENT-48: the ending is known and counts, but 0 is for a whole output.
 		if res.exit == 0 || !gone(err) {
 			return nil, incomplete(&data, err)
 		}
