@@ -26,7 +26,7 @@ func TestAfterTheEnding(t *testing.T) {
 	t.Attr("requirement", "MCLIENT-40")
 	var told []error
 	options := []Option{
-		WithRetry(client.Retry{Delays: []time.Duration{time.Hour}, Reconnects: 20}), // one delay would outlast the test
+		WithRetry(client.Retry{Delays: []time.Duration{time.Millisecond}, Reconnects: 20}),
 		WithReconnecting(func(err error) { told = append(told, err) }),
 	}
 	open := func(f *fake) *Follower {
