@@ -114,6 +114,12 @@ func (m *Manager) Restart() error {
 	return m.start(bin)
 }
 
+// Kill ends the manager by SIGKILL, its executors with it. Stop removes what it
+// left.
+func (m *Manager) Kill() {
+	_ = m.end(syscall.SIGKILL) // it says that it was killed
+}
+
 // Stop ends the manager in order, and its runs.
 func (m *Manager) Stop() error {
 	defer os.RemoveAll(m.dir)

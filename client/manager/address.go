@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -26,7 +27,7 @@ func parseAddress(text string) (address, error) {
 			return address{socket: path, base: "http://localhost"}, nil
 		}
 	}
-	if strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") || strings.HasPrefix(text, "@") {
+	if isPath(text) {
 		return address{socket: text, base: "http://localhost"}, nil
 	}
 	if !strings.Contains(text, "://") {
@@ -54,6 +55,27 @@ func parseAddress(text string) (address, error) {
 		return address{}, invalidArg("manager address: must not hold a path, query or fragment")
 	}
 	return address{base: u.Scheme + "://" + u.Host}, nil
+}
+
+// isPath reports whether text, which has no unix: before it, names a socket.
+//
+// MCLIENT-43: the name of a socket in the working directory looks like a host's,
+// and what is taken for a host is looked for in the network.
+func isPath(text string) bool {
+	for _, start := range []string{"/", "./", "../", "@"} {
+		if strings.HasPrefix(text, start) {
+			return true
+		}
+	}
+	if strings.Contains(text, "://") {
+		return false
+	}
+	first, rest, slash := strings.Cut(text, "/")
+	if slash && rest != "" && !strings.Contains(first, ":") || strings.HasSuffix(text, ".sock") || strings.HasSuffix(text, ".socket") {
+		return true
+	}
+	info, err := os.Stat(text)
+	return err == nil && info.Mode().Type() == os.ModeSocket
 }
 
 // String is the address as people write it.

@@ -41,6 +41,8 @@ type Artifact struct {
 	id    RunID
 	field msp.Artifact
 
+	total  uint64 // the whole length, once it is pinned
+	pinned bool
 	offset uint64 // of the next page
 	rest   []byte // of the present page
 	ended  bool
@@ -61,6 +63,11 @@ func (a *Artifact) fill() error {
 	if err != nil {
 		return err
 	}
+	// MCLIENT-44: an artifact never changes, and one that grows would be read for ever.
+	if a.pinned && total != a.total {
+		return protocolError("%q has a length of %d bytes now, and had %d before: artifacts do not change", a.field, total, a.total)
+	}
+	a.total, a.pinned = total, true
 	a.offset += uint64(len(page))
 	a.rest, a.ended = page, a.offset >= total
 	// MCLIENT-14: an empty page before the end will not fill by asking again.

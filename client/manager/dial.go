@@ -24,6 +24,8 @@ type settings struct {
 	keepAlive   time.Duration
 	maxMessage  int64
 	retry       client.Retry
+
+	reconnecting func(cause error) // nil: nobody is told
 }
 
 func newSettings(opts []Option) settings {
@@ -85,9 +87,19 @@ func WithRetry(r client.Retry) Option {
 	}
 }
 
+// WithReconnecting has a [Session] call f when it has lost a connection and is
+// about to dial again, with the reason of the loss. f is called once a loss, ahead
+// of the first try, by the goroutine that waits; it must return soon and use no
+// Session. It is not called for the one try after the ending of a followed run.
+func WithReconnecting(f func(cause error)) Option {
+	return func(s *settings) { s.reconnecting = f }
+}
+
 // Dial connects to the manager at address: the path of a unix socket (also as
-// unix:PATH), a URL, or host:port. It returns once the manager has said hello.
-// ctx bounds the dialling only.
+// unix:PATH), a URL, or host:port. Without a scheme, a path is what begins with
+// /, ./, ../ or @, ends in .sock or .socket, has a slash behind a part without a
+// colon, or names a socket that exists. It returns once the manager has said
+// hello. ctx bounds the dialling only.
 //
 // Errors: KindInvalidArg for an address that cannot be used, KindRetryable when
 // nothing listens, and KindProtocol when what answers is no manager, or one of

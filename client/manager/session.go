@@ -62,6 +62,11 @@ func (s *Session) latest() *Client {
 // is tried once; later ones as often as [WithRetry] says. The client belongs to
 // the session: don't close it.
 func (s *Session) Client(ctx context.Context) (*Client, error) {
+	return s.connect(ctx, s.settings)
+}
+
+// connect is Client with these settings.
+func (s *Session) connect(ctx context.Context, settings settings) (*Client, error) {
 	linked, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.closing, func() { cancel(ErrClosed) })()
@@ -80,7 +85,11 @@ func (s *Session) Client(ctx context.Context) (*Client, error) {
 		case try == 0 && before != nil && before.Err() == nil:
 			return before, nil
 		}
-		c, err := dial(linked, s.at, s.settings)
+		if try == 0 && before != nil && settings.reconnecting != nil {
+			// MCLIENT-41: ahead of the first try, because the tries may take a minute.
+			settings.reconnecting(before.Err())
+		}
+		c, err := dial(linked, s.at, settings)
 		if err == nil {
 			s.mu.Lock()
 			s.client = c
@@ -90,7 +99,7 @@ func (s *Session) Client(ctx context.Context) (*Client, error) {
 			}
 			return c, nil
 		}
-		if before == nil || !client.Retryable(err) || try >= s.settings.retry.Reconnects {
+		if before == nil || !client.Retryable(err) || try >= settings.retry.Reconnects {
 			if s.closing.Err() != nil {
 				err = closedError()
 			}
@@ -115,13 +124,28 @@ func (s *Session) pause(ctx context.Context, try int) {
 // with calls f with a live connection, again when the connection is lost under
 // it. Repeating must be safe.
 func (s *Session) with(ctx context.Context, f func(c *Client, lost int) error) error {
+	return s.repeat(ctx, s.settings, s.settings.retry.Reconnects, f)
+}
+
+// once is with, but a lost connection is dialled again once, for a short time
+// and without a word.
+func (s *Session) once(ctx context.Context, f func(c *Client, lost int) error) error {
+	short := s.settings
+	short.retry.Reconnects, short.dialTimeout, short.reconnecting = 0, min(short.dialTimeout, shortDial), nil
+	return s.repeat(ctx, short, min(s.settings.retry.Reconnects, 1), f)
+}
+
+// shortDial bounds the one dial after the ending of a run is known.
+const shortDial = 2 * time.Second
+
+func (s *Session) repeat(ctx context.Context, settings settings, most int, f func(c *Client, lost int) error) error {
 	for losses := 0; ; losses++ {
-		c, err := s.Client(ctx)
+		c, err := s.connect(ctx, settings)
 		if err != nil {
 			return err
 		}
 		err = f(c, losses)
-		if !errors.Is(err, ErrLost) || losses >= s.settings.retry.Reconnects {
+		if !errors.Is(err, ErrLost) || losses >= most {
 			return err
 		}
 		if losses > 0 {
@@ -136,9 +160,10 @@ type Follower struct {
 	s  *Session
 	id RunID
 
-	mu   sync.Mutex
-	run  *Run // on the latest connection
-	rank int  // of the last event that was given, -1 before the first
+	mu    sync.Mutex
+	run   *Run       // on the latest connection
+	rank  int        // of the last event that was given, -1 before the first
+	ended *msp.Event // the terminal event, nil until it is given
 }
 
 // Run is [Client.Run]. When the connection is lost before the reply, it repeats
@@ -245,6 +270,9 @@ func (f *Follower) takes(run *Run, e *msp.Event) bool {
 		return false
 	}
 	f.rank = rank(e)
+	if e.Terminal() {
+		f.ended = e
+	}
 	return true
 }
 
@@ -254,12 +282,49 @@ func (f *Follower) Wait(ctx context.Context) (*msp.Event, error) { return waitFo
 // Cancel is [Client.Cancel] of the run.
 func (f *Follower) Cancel(ctx context.Context) error { return f.s.Cancel(ctx, f.id) }
 
-// Ack is [Session.Ack] of the run.
-func (f *Follower) Ack(ctx context.Context) error { return f.s.Ack(ctx, f.id) }
+// Ack is [Session.Ack] of the run. Once Next has given the terminal event, a lost
+// connection is dialled again once, for 2 s at most.
+func (f *Follower) Ack(ctx context.Context) error { return ackBy(ctx, f.with(), f.id) }
 
-// Open is [Session.Open] of the run.
+// Open is [Session.Open] of the run. Once Next has given the terminal event, a
+// lost connection is dialled again once for each page, for 2 s at most, and a
+// length other than the event's is a protocol error.
 func (f *Follower) Open(ctx context.Context, field msp.Artifact) io.Reader {
-	return f.s.Open(ctx, f.id, field)
+	a := &Artifact{ctx: ctx, from: repeater(f.with()), id: f.id, field: field}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended != nil && f.ended.Finished != nil {
+		// MCLIENT-44: the ending tells what there is to read.
+		a.total, a.pinned = sizeOf(f.ended.Finished, field)
+	}
+	return a
+}
+
+// sizeOf is the length of an artifact as the ending tells it; ok is false for a
+// field that is not known.
+func sizeOf(end *msp.Finished, field msp.Artifact) (size uint64, ok bool) {
+	switch field {
+	case msp.Stdout:
+		return end.Sizes.Stdout, true
+	case msp.Stderr:
+		return end.Sizes.Stderr, true
+	case msp.GenvmLog:
+		return end.Sizes.GenvmLog, true
+	}
+	return 0, false
+}
+
+// with is how a request about the run is made.
+//
+// MCLIENT-40: what is left to fetch is worth no long wait once the ending is
+// known, because a manager that ends takes it along.
+func (f *Follower) with() repeater {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended != nil {
+		return f.s.once
+	}
+	return f.s.with
 }
 
 // Cancel is [Client.Cancel].
@@ -269,8 +334,13 @@ func (s *Session) Cancel(ctx context.Context, id RunID) error {
 
 // Ack is [Client.Ack]. When the reply was lost and the repeat finds no run, the
 // run is released and the call succeeds.
-func (s *Session) Ack(ctx context.Context, id RunID) error {
-	return s.with(ctx, func(c *Client, losses int) error {
+func (s *Session) Ack(ctx context.Context, id RunID) error { return ackBy(ctx, s.with, id) }
+
+// repeater is [Session.with] or [Session.once].
+type repeater func(ctx context.Context, f func(c *Client, lost int) error) error
+
+func ackBy(ctx context.Context, by repeater, id RunID) error {
+	return by(ctx, func(c *Client, losses int) error {
 		err := c.Ack(ctx, id)
 		if losses > 0 && errors.Is(err, ErrUnknownID) {
 			return nil
@@ -281,7 +351,12 @@ func (s *Session) Ack(ctx context.Context, id RunID) error {
 
 // ReadArtifact is [Client.ReadArtifact].
 func (s *Session) ReadArtifact(ctx context.Context, id RunID, field msp.Artifact, offset uint64, most uint32) (total uint64, page []byte, err error) {
-	err = s.with(ctx, func(c *Client, _ int) (err error) {
+	return repeater(s.with).ReadArtifact(ctx, id, field, offset, most)
+}
+
+// ReadArtifact makes the repeater a pager.
+func (by repeater) ReadArtifact(ctx context.Context, id RunID, field msp.Artifact, offset uint64, most uint32) (total uint64, page []byte, err error) {
+	err = by(ctx, func(c *Client, _ int) (err error) {
 		total, page, err = c.ReadArtifact(ctx, id, field, offset, most)
 		return err
 	})

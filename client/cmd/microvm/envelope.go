@@ -30,6 +30,7 @@ type result struct {
 	warnings       []string
 	exit           int  // of a success envelope
 	compact        bool // the envelope ends a stream of JSON lines
+	delivered      bool // it is written already
 }
 
 // okEnvelope is the success envelope.
@@ -60,6 +61,8 @@ type commandError struct {
 	suggestions []string
 	own         bool // the suggestions stand in for the row's hint and finding
 	compact     bool // it ends a stream of JSON lines
+	ended       bool // the run has ended: there is nothing to follow or to cancel
+	delivered   bool // it is written already
 }
 
 func (e *commandError) Error() string { return e.err.Error() }
@@ -72,6 +75,16 @@ func usage(format string, args ...any) error {
 
 // succeed writes a command's result and returns the exit code.
 func (a *app) succeed(res *result) int {
+	a.deliver(res)
+	return a.finish(res.exit)
+}
+
+// deliver writes a result, unless it is written already.
+func (a *app) deliver(res *result) {
+	if res.delivered {
+		return
+	}
+	res.delivered = true
 	for _, w := range res.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", a.clean(w))
 	}
@@ -87,13 +100,20 @@ func (a *app) succeed(res *result) int {
 		a.stderr.WriteString(res.stderr)
 		a.stdout.WriteString(res.text)
 	}
-	return a.finish(res.exit)
 }
 
 // fail writes an error and returns its exit code.
 func (a *app) fail(err error) int {
+	return a.finish(a.deliverFailure(err))
+}
+
+// deliverFailure writes an error, unless it is written already, and returns its
+// exit code.
+func (a *app) deliverFailure(err error) int {
 	env, compact := a.failure(err)
+	var ce *commandError
 	switch {
+	case errors.As(err, &ce) && ce.delivered:
 	case a.wrote:
 		// Never two envelopes: what fails after the first is a warning.
 		fmt.Fprintf(a.stderr, "warning: %s\n", a.clean(env.Error))
@@ -107,7 +127,7 @@ func (a *app) fail(err error) int {
 	default:
 		a.writeFailureText(env)
 	}
-	return a.finish(env.ExitCode)
+	return env.ExitCode
 }
 
 // failure builds the envelope of an error.

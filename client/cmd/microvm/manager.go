@@ -22,8 +22,8 @@ type managerCommand struct {
 
 // managerAddress is the group of flags that name a manager.
 type managerAddress struct {
-	Socket string `placeholder:"PATH" help:"The manager's unix socket (else $$MICROVM_MANAGER, a path or URL, or http://127.0.0.1:3999)."`
-	URL    string `name:"url" placeholder:"URL" help:"The manager's URL or host:port, in place of a socket."`
+	Socket string `placeholder:"PATH" help:"The manager's unix socket (else $$MICROVM_MANAGER, or http://127.0.0.1:3999)."`
+	URL    string `name:"url" placeholder:"URL" help:"The manager's address as in $$MICROVM_MANAGER: http(s)://HOST:PORT, HOST:PORT, unix:PATH, or a path: one with a slash, ending in .sock, or of a socket that exists."`
 }
 
 // defaultManager is where a manager listens that was told nothing.
@@ -50,7 +50,10 @@ func (m managerAddress) session(ctx context.Context, a *app, f func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	s, err := manager.NewSession(address)
+	s, err := manager.NewSession(address, manager.WithReconnecting(func(cause error) {
+		// MCLIENT-41: the tries may take a minute, and silence looks like a run at work.
+		fmt.Fprintf(a.stderr, "warning: %s; trying to reach the manager again\n", a.clean(cause.Error()))
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +86,7 @@ func (m managerAddress) advise(err error) error {
 	case errors.Is(err, manager.ErrMalformed):
 		ce.suggestions = append(ce.suggestions, "the manager may be of another revision: compare its version with this command's")
 	case client.WireKindOf(err) == client.WireTransport && m.Socket == "" && m.URL == "":
-		ce.suggestions = append(ce.suggestions, "give the manager's address: --socket PATH, --url URL, or MICROVM_MANAGER; agentd manager starts one")
+		ce.suggestions = append(ce.suggestions, "give the manager's address: --socket PATH, --url URL, or MICROVM_MANAGER, which takes a path (with a slash, ending in .sock, or of a socket that exists), unix:PATH, a URL or HOST:PORT; agentd manager starts one")
 	case client.WireKindOf(err) == client.WireTransport:
 		ce.suggestions = append(ce.suggestions, "see that the manager runs there; agentd manager --help says how to start one")
 	}

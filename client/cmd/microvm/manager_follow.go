@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
@@ -28,7 +30,9 @@ type runData struct {
 	Log        *string `json:"log"`            // with --log
 	Result     *string `json:"consumedResult"` // base64
 	Metrics    any     `json:"metrics"`
-	Acked      bool    `json:"acked"`
+	Acked      bool    `json:"acked"`      // it is released once this document is written
+	Lossy      bool    `json:"lossy"`      // stdout, stderr or log stands for bytes that are not UTF-8
+	OutputLost bool    `json:"outputLost"` // the rest of the output could not be read
 }
 
 // toTheEnd follows a run and turns its end into a result. When release is set
@@ -49,23 +53,29 @@ func (f *follow) toTheEnd(ctx context.Context, a *app, run *manager.Follower, ki
 	if event.FailedToStart != nil {
 		return nil, f.failedToStart(ctx, a, run, event.FailedToStart, release)
 	}
-	data := runData{RunID: id.String(), Token: event.Token(), Phase: event.Kind()}
-	if err := f.outputs(ctx, a, run, event.Finished, &data); err != nil {
-		return nil, err // not acked: what could not be read is still there
-	}
+	data := runData{RunID: id.String(), Token: event.Token(), Phase: event.Kind(), Acked: release}
 	finishedData(event.Finished, &data)
 	res := &result{kind: kind, exit: f.exitCode(event.Finished)}
-	if release {
-		if err := run.Ack(ctx); err != nil {
-			res.warnings = append(res.warnings, fmt.Sprintf("run %v was not released: %v", id, err))
+	if err := f.outputs(ctx, a, run, event.Finished, &data); err != nil {
+		// Not acked: what could not be read may be there yet.
+		data.Acked, data.OutputLost = false, true
+		// MCLIENT-46, MCLIENT-48: the ending is known and counts, but 0 is for a whole output.
+		if res.exit == 0 || !gone(err) {
+			return nil, incomplete(&data, err)
 		}
-		data.Acked = len(res.warnings) == 0
+		res.warnings = append(res.warnings, fmt.Sprintf("the output of run %v is gone, or a part of it: %v", id, err))
 	}
 	code := "-"
 	if data.ExitCode != nil {
 		code = strconv.FormatInt(*data.ExitCode, 10)
 	}
-	res.data, res.dense = data, fmt.Sprintf("%v\t%s\t%s", id, *data.Cause, code)
+	res.data, res.dense = data, fmt.Sprintf("%v	%s	%s", id, *data.Cause, code)
+	if err := f.handOver(ctx, a, res, &data, event.Finished); err != nil {
+		return nil, err
+	}
+	if data.Acked {
+		a.release(ctx, run)
+	}
 	return res, nil
 }
 
@@ -110,7 +120,10 @@ func (f *follow) outputs(ctx context.Context, a *app, run *manager.Follower, end
 		var err error
 		switch {
 		case a.format.json:
-			*out.text, err = read(from)
+			var raw string
+			raw, err = read(from)
+			// MCLIENT-47: marked, because the replacement cannot be told from what was written so.
+			*out.text, data.Lossy = strings.ToValidUTF8(raw, "\uFFFD"), data.Lossy || !utf8.ValidString(raw)
 		case !a.format.dense:
 			_, err = io.Copy(out.sink, from)
 		}
@@ -135,19 +148,20 @@ func finishedData(end *msp.Finished, data *runData) {
 
 // failedToStart is the error of a run of which no process was created.
 func (f *follow) failedToStart(ctx context.Context, a *app, run *manager.Follower, e *msp.FailedToStart, release bool) error {
-	acked := false
-	if release {
-		err := run.Ack(ctx)
-		if acked = err == nil; err != nil {
-			fmt.Fprintf(a.stderr, "warning: run %v was not released: %s\n", run.ID(), a.clean(err.Error()))
-		}
-	}
 	// MCLIENT-33: an error of its own, because the executor never ran and so did not fail.
 	ce := &commandError{err: &client.Error{Kind: client.KindPrecondition, Message: fmt.Sprintf("run %v failed to start: %s", run.ID(), e.Error)},
-		data: map[string]any{"runId": run.ID().String(), "phase": "failed_to_start", "acked": acked},
+		data: map[string]any{"runId": run.ID().String(), "phase": "failed_to_start", "acked": release},
 		own:  true, suggestions: []string{"compare --version, --major and the request with the executors that the manager was started with"}}
 	if f.PropagateExit {
 		ce.exit = 127
+	}
+	if release {
+		a.deliverFailure(ce)
+		ce.delivered = true
+		// MCLIENT-42: what the manager says is kept there until it is told here.
+		if a.format.json && !a.stdout.broken() || !a.stderr.broken() {
+			a.release(ctx, run)
+		}
 	}
 	return ce
 }

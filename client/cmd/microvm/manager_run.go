@@ -74,7 +74,7 @@ func (c *managerRunCommand) run(ctx context.Context, a *app) (*result, error) {
 		}
 		if c.Detach {
 			data := runData{RunID: run.ID().String(), Token: request.Token, Phase: "queued"}
-			return &result{kind: "microvm.manager.run", data: data, text: data.RunID + "\n", dense: data.RunID}, nil
+			return a.started(&result{kind: "microvm.manager.run", data: data, text: data.RunID + "\n", dense: data.RunID}, &data)
 		}
 		res, err := c.toTheEnd(bounded, a, run, "microvm.manager.run", !c.Keep)
 		if err != nil {
@@ -214,7 +214,7 @@ func (f *follow) explain(ctx context.Context, a *app, s *manager.Session, id man
 	if !errors.As(err, &ce) {
 		ce = &commandError{err: err, data: map[string]any{"runId": id.String()}}
 	}
-	if !errors.Is(err, client.ErrInterrupted) && !errors.Is(err, client.ErrTimeout) {
+	if ce.ended || !errors.Is(err, client.ErrInterrupted) && !errors.Is(err, client.ErrTimeout) {
 		return ce
 	}
 	ce.suggestions = []string{"follow it: microvm manager attach " + id.String(), "end it: microvm manager cancel " + id.String()}

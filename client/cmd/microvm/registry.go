@@ -156,7 +156,7 @@ var registry = []entry{
 	{"completion", "microvm.completion", []string{"shell", "script"}, "source <(microvm completion bash)"},
 }
 
-var runKeys = []string{"runId", "token", "phase", "cause", "exitCode", "finishedAt", "version", "stdout", "stderr", "log", "consumedResult", "metrics", "acked"}
+var runKeys = []string{"runId", "token", "phase", "cause", "exitCode", "finishedAt", "version", "stdout", "stderr", "log", "consumedResult", "metrics", "acked", "lossy", "outputLost"}
 
 // example is the text that a command's help ends with.
 func example(name string) string {
