@@ -144,7 +144,7 @@ func bombRows() []Row {
 		ID: "M2", Name: "messages whose values take many times their bytes",
 		Expect:       "handed on, or malformed_frame ahead of the memory for them; what they took is given back",
 		Requirements: []string{"CALLDATA-24", "EXECUTOR-17", "SOCKET-15"},
-		Ceiling:      func(k Knobs) int64 { return 10*k.MaxMessage + 64<<20 },
+		Ceiling:      func(k Knobs) int64 { return 12*k.MaxMessage + 64<<20 },
 		Cases: []Case{
 			{"integers of one byte", refusedAs("bucket_totals", func(room int64) []byte { return many(room, "\x01") })},
 			{"results of no byte", refusedAs("leader_nondet_results", func(room int64) []byte { return many(room, "\x03") })},
