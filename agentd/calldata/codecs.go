@@ -86,6 +86,9 @@ func (b builder) pointer(t reflect.Type) codec {
 	return orNull(codec{
 		encode: func(w *Writer, v reflect.Value) error { return elem.encode(w, v.Elem()) },
 		decode: func(r *Reader, v reflect.Value) error {
+			if err := r.take(r.pos, 1, t.Elem().Size()); err != nil {
+				return err
+			}
 			v.Set(reflect.New(t.Elem()))
 			return elem.decode(r, v.Elem())
 		},
@@ -152,6 +155,7 @@ func custom() codec {
 			if err := v.Addr().Interface().(Unmarshaler).UnmarshalCalldata(&own); err != nil {
 				return asError(err, start)
 			}
+			r.left = own.left
 			if own.pos != r.pos {
 				return r.fault(start, Unexpected, "the type %v does not read its value whole", v.Type())
 			}
@@ -293,11 +297,19 @@ func byteArray(t reflect.Type) codec {
 // firstElements is how many elements a slice of unknown content begins with.
 const firstElements = 16
 
+// growth is by what a slice that is full grows: little is copied, and what is
+// left over is small beside the rest.
+const growth = 4
+
 func slice(t reflect.Type, elem *codec) codec {
 	return codec{
 		encode: func(w *Writer, v reflect.Value) error { return encodeElements(w, v, elem) },
 		decode: func(r *Reader, v reflect.Value) error {
+			at := r.pos
 			n, err := r.enter(KindArray, 1)
+			if err == nil {
+				err = r.take(at, n, t.Elem().Size())
+			}
 			if err != nil {
 				return err
 			}
@@ -306,7 +318,7 @@ func slice(t reflect.Type, elem *codec) codec {
 			v.Set(reflect.MakeSlice(t, 0, min(n, firstElements)))
 			for i := range n {
 				if i == v.Cap() {
-					v.Grow(1)
+					v.Set(grown(v, n))
 				}
 				v.SetLen(i + 1)
 				v.Index(i).SetZero()
@@ -318,6 +330,14 @@ func slice(t reflect.Type, elem *codec) codec {
 			return nil
 		},
 	}
+}
+
+// grown is a full slice with more room, for at most n elements. Grow of the
+// library would round that up.
+func grown(v reflect.Value, n int) reflect.Value {
+	more := reflect.MakeSlice(v.Type(), v.Len(), min(n, growth*v.Len()))
+	reflect.Copy(more, v)
+	return more
 }
 
 func encodeElements(w *Writer, v reflect.Value, elem *codec) error {
@@ -356,6 +376,11 @@ func array(t reflect.Type, elem *codec) codec {
 	}
 }
 
+// entryBytes is about what an entry takes in a map that is filled in half.
+func entryBytes(t reflect.Type) uintptr { return 2*(t.Key().Size()+t.Elem().Size()) + wordBytes }
+
+const wordBytes = 8
+
 func mapCodec(t reflect.Type, elem *codec) codec {
 	return codec{
 		encode: func(w *Writer, v reflect.Value) error {
@@ -380,6 +405,9 @@ func mapCodec(t reflect.Type, elem *codec) codec {
 			v.Set(reflect.MakeMap(t))
 			value := reflect.New(t.Elem()).Elem()
 			return r.Map(func(key string) error {
+				if err := r.take(r.pos, 1, entryBytes(t)); err != nil {
+					return err
+				}
 				value.SetZero()
 				if err := elem.decode(r, value); err != nil {
 					return err

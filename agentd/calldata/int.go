@@ -11,17 +11,33 @@ import (
 // Int is an integer of any size. It is a value: copy it freely. The zero value
 // is 0. Integers in [-2^64, 2^64-1] need no memory of their own.
 type Int struct {
-	// arg is the value n ≥ 0, or -1-n when neg is set, as on the wire. It is 0
-	// when big is set, which holds only what arg cannot.
-	arg uint64
-	neg bool
-	big *big.Int
+	// arg is the value n ≥ 0, or -1-n when wide is belowZero, as on the wire. It is
+	// 0 when wide is another integer, which holds only what arg cannot.
+	//
+	// CALLDATA-24: two words, because a list of small integers is many times its
+	// octets already.
+	arg  uint64
+	wide *big.Int
 }
+
+// belowZero is the mark of a negative Int whose value stands in arg. It is never
+// read as an integer.
+var belowZero = new(big.Int)
+
+// small is the Int of an argument on the wire.
+func small(arg uint64, neg bool) Int {
+	if neg {
+		return Int{arg, belowZero}
+	}
+	return Int{arg: arg}
+}
+
+func (n Int) isWide() bool { return n.wide != nil && n.wide != belowZero }
 
 // NewInt returns the Int of n.
 func NewInt(n int64) Int {
 	if n < 0 {
-		return Int{arg: uint64(^n), neg: true}
+		return small(uint64(^n), true)
 	}
 	return Int{arg: uint64(n)}
 }
@@ -39,19 +55,19 @@ func IntOf(n *big.Int) Int {
 	}
 	if n.Sign() < 0 {
 		if m := new(big.Int).Not(n); m.IsUint64() {
-			return Int{arg: m.Uint64(), neg: true}
+			return small(m.Uint64(), true)
 		}
 	}
-	return Int{big: new(big.Int).Set(n)}
+	return Int{wide: new(big.Int).Set(n)}
 }
 
 // Big returns the integer as a new big.Int.
 func (n Int) Big() *big.Int {
-	if n.big != nil {
-		return new(big.Int).Set(n.big)
+	if n.isWide() {
+		return new(big.Int).Set(n.wide)
 	}
 	b := new(big.Int).SetUint64(n.arg)
-	if n.neg {
+	if n.wide == belowZero {
 		b.Not(b)
 	}
 	return b
@@ -59,7 +75,7 @@ func (n Int) Big() *big.Int {
 
 // Uint64 returns the integer and true if it fits.
 func (n Int) Uint64() (uint64, bool) {
-	if n.neg || n.big != nil {
+	if n.wide != nil {
 		return 0, false
 	}
 	return n.arg, true
@@ -67,10 +83,10 @@ func (n Int) Uint64() (uint64, bool) {
 
 // Int64 returns the integer and true if it fits.
 func (n Int) Int64() (int64, bool) {
-	if n.big != nil || n.arg > math.MaxInt64 {
+	if n.isWide() || n.arg > math.MaxInt64 {
 		return 0, false
 	}
-	if n.neg {
+	if n.wide == belowZero {
 		return ^int64(n.arg), true
 	}
 	return int64(n.arg), true
@@ -79,9 +95,9 @@ func (n Int) Int64() (int64, bool) {
 // Sign is -1, 0 or 1.
 func (n Int) Sign() int {
 	switch {
-	case n.big != nil:
-		return n.big.Sign()
-	case n.neg:
+	case n.isWide():
+		return n.wide.Sign()
+	case n.wide == belowZero:
 		return -1
 	case n.arg == 0:
 		return 0
@@ -91,10 +107,10 @@ func (n Int) Sign() int {
 
 // Equal reports whether both are the same integer.
 func (n Int) Equal(m Int) bool {
-	if n.big == nil || m.big == nil {
+	if !n.isWide() || !m.isWide() {
 		return n == m
 	}
-	return n.big.Cmp(m.big) == 0
+	return n.wide.Cmp(m.wide) == 0
 }
 
 // String is the integer in decimal.
@@ -148,13 +164,13 @@ func (r *Reader) Int() (Int, error) {
 		return Int{}, err
 	}
 	if !wide {
-		return Int{arg: arg, neg: tag == tagNegative}, nil
+		return small(arg, tag == tagNegative), nil
 	}
 	b := new(big.Int).SetBits(words(r.data[at:r.pos]))
 	if tag == tagNegative {
 		b.Not(b)
 	}
-	return Int{big: b}, nil
+	return Int{wide: b}, nil
 }
 
 // words packs the argument of the number in octets, which has a tag of 3 bits,
@@ -231,14 +247,14 @@ func (w *Writer) Int64(n int64) { w.Int(NewInt(n)) }
 // Int writes an integer of any size, in time linear in its length.
 func (w *Writer) Int(n Int) {
 	tag := byte(tagPositive)
-	if n.neg {
+	if n.wide == belowZero {
 		tag = tagNegative
 	}
-	if n.big == nil {
+	if !n.isWide() {
 		w.head(tag, n.arg)
 		return
 	}
-	arg := n.big
+	arg := n.wide
 	if arg.Sign() < 0 {
 		tag, arg = tagNegative, new(big.Int).Not(arg)
 	}

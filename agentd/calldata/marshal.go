@@ -22,6 +22,9 @@ type Options struct {
 func Marshal(v any) ([]byte, error) {
 	scratch := scratches.Get().(*[]byte)
 	out, err := appendTo(Writer{buf: (*scratch)[:0]}, v)
+	if err == nil && cap(out) > maxScratch && len(out) >= cap(out)/4*3 {
+		return out, nil // a second copy of a long value would cost more than its end
+	}
 	exact := append(make([]byte, 0, len(out)), out...)
 	if cap(out) <= maxScratch {
 		*scratch = out
@@ -93,7 +96,11 @@ func (o Options) Unmarshal(data []byte, v any) error {
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
 		panic("calldata: internal error: Unmarshal needs a pointer")
 	}
-	r := Reader{data: data, opts: o}
+	slack := uint64(Slack)
+	if _, any := v.(*any); any {
+		slack = AnySlack
+	}
+	r := Reader{data: data, opts: o, left: allowance(data, slack)}
 	if err := codecOf(rv.Type().Elem()).decode(&r, rv.Elem()); err != nil {
 		return err
 	}
@@ -123,7 +130,11 @@ func decodeAny(r *Reader, v reflect.Value) error {
 
 // any reads the next value, whatever it is.
 func (r *Reader) any() (any, error) {
+	at := r.pos
 	k, err := r.Peek()
+	if err == nil && k != KindNull {
+		err = r.take(at, 1, boxBytes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -143,21 +154,50 @@ func (r *Reader) any() (any, error) {
 	case KindString:
 		return r.String()
 	case KindArray:
-		list := []any{}
-		err := r.Array(func(int) error {
-			v, err := r.any()
-			list = append(list, v)
-			return err
-		})
-		return list, err
+		return r.list()
 	}
 	entries := map[string]any{}
 	err = r.Map(func(key string) error {
+		if err := r.take(r.pos, 1, anyEntryBytes); err != nil {
+			return err
+		}
 		v, err := r.any()
 		entries[key] = v
 		return err
 	})
 	return entries, err
+}
+
+// What a value takes in an interface, and an entry in a map of interfaces.
+const (
+	boxBytes      = 24
+	anyBytes      = 16
+	anyEntryBytes = 2*(anyBytes+anyBytes) + wordBytes
+)
+
+// list reads an array of any values.
+func (r *Reader) list() (any, error) {
+	at := r.pos
+	n, err := r.enter(KindArray, 1)
+	if err == nil {
+		err = r.take(at, n, anyBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]any, 0, min(n, firstElements))
+	for i := range n {
+		if i == cap(list) {
+			list = append(make([]any, 0, min(n, growth*i)), list...)
+		}
+		v, err := r.any()
+		if err != nil {
+			return nil, inElement(err, i)
+		}
+		list = append(list, v)
+	}
+	r.leave()
+	return list, nil
 }
 
 // Value decodes the next value into what v points to.

@@ -46,14 +46,14 @@ func U256Of(n Int) (U256, bool) {
 	if n.Sign() < 0 {
 		return U256{}, false
 	}
-	if n.big == nil {
+	if !n.isWide() {
 		return NewU256(n.arg), true
 	}
-	if n.big.BitLen() > 256 {
+	if n.wide.BitLen() > 256 {
 		return U256{}, false
 	}
 	var octets [32]byte
-	n.big.FillBytes(octets[:])
+	n.wide.FillBytes(octets[:])
 	var u U256
 	for i, o := range octets {
 		at := 31 - i
@@ -72,7 +72,7 @@ func (u U256) Int() Int {
 		b.Lsh(b, 64)
 		b.Or(b, new(big.Int).SetUint64(u.limbs[i]))
 	}
-	return Int{big: b}
+	return Int{wide: b}
 }
 
 // String is the integer in decimal.

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,11 +148,29 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 // With CutPipes a survivor that holds the pipes costs no descriptor after the
 // terminal marker.
 func TestCutPipes(t *testing.T) {
-	clock := newStepClock()
-	r := newRegistry(t, Config{Clock: clock})
+	clock, log := newStepClock(), new(syncBuffer)
+	r := newRegistry(t, Config{Clock: clock, Log: slog.New(slog.NewTextHandler(log, nil))})
 	c := withStdin("sleep 600 & exec true")
 	c.CutPipes = true
 	e := start(t, r, "x", c)
@@ -169,6 +189,9 @@ func TestCutPipes(t *testing.T) {
 		t.Errorf("%d pipes are open", e.open)
 	}
 	e.mu.Unlock()
+	if text := log.String(); strings.Contains(text, "ERROR") {
+		t.Errorf("the log takes it for a failure: %s", text)
+	}
 	if g := e.Group(); len(g.Pids) == 0 {
 		t.Error("the survivor has ended: nothing was shown")
 	}

@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"errors"
 	"os"
 	"sync"
 
@@ -45,10 +44,18 @@ func (e *Exec) pump(f *os.File, sink func([]byte), name string) {
 			break
 		}
 	}
-	if err != nil && e.reg.base.Err() == nil && !errors.Is(err, os.ErrClosed) { // CutPipes
+	if err != nil && e.reg.base.Err() == nil && !e.pipesCut() {
 		e.reg.cfg.Log.Error("cannot read a pipe", "exec_id", e.key.ID, "err", err)
 	}
 	e.pipeEnded(name)
+}
+
+// pipesCut reports whether the pipes were closed under their readers, as CutPipes
+// asks for. The error of such a read is none that errors.Is knows.
+func (e *Exec) pipesCut() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cmd.CutPipes && e.phase != PhaseRunning
 }
 
 func readPipe(fd int, p []byte) (int, error) {

@@ -188,6 +188,12 @@ func randomID() uint64 {
 }
 
 // manifest reads the manifest, nil without one.
+// CheckManifest returns why New would not take the manifest at path, or nil.
+func CheckManifest(path string) error {
+	_, err := manifest.Read(path)
+	return err
+}
+
 func (c *Config) manifest() (*manifest.Store, error) {
 	if c.ManifestPath == "" {
 		return nil, nil

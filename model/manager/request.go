@@ -30,7 +30,7 @@ func (a Answer) String() string {
 func (c *Config) Answer(s State, a model.Action) Answer {
 	switch a.ID {
 	case ActRun:
-		if s.Shut && c.Deviation != RunsWhileShutting {
+		if s.Shut && c.holder(&s, a.Arg[1]) < 0 && c.Deviation != RunsWhileShutting {
 			return ShuttingDown
 		}
 		return RunID

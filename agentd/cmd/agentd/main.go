@@ -17,7 +17,12 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if len(os.Args) > 1 && os.Args[1] == "manager" {
+		// SETTING-17: the manager runs in terminals, too, and one that closes must not leave its socket behind.
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	// After the first signal the default action is back: a second one ends the
 	// daemon without waiting for requests in flight.
 	context.AfterFunc(ctx, stop)

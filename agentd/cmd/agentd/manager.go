@@ -57,7 +57,8 @@ ${ENV[NAME]} stand for what they say in strings:
 Accepted, and without effect: threads, blocking_threads, log_disable.
 
 Logs are JSON lines on stdout; the line with msg "listening" carries the
-address as addr. SIGTERM and SIGINT end each run and deliver its end first.
+address as addr. SIGTERM, SIGINT and SIGHUP end each run and deliver its end
+first; a second signal ends the manager at once.
 Example:
 
   agentd manager --socket /tmp/manager.sock --executors /opt/executors
@@ -110,8 +111,7 @@ func parseManagerFlags(args []string) (managerFlags, error) {
 func runManager(ctx context.Context, args, environ []string, stdout, stderr io.Writer, p process) int {
 	f, err := parseManagerFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, managerUsage)
-		return exitClean
+		return tell(stdout, stderr, managerUsage)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "agentd: %v\nagentd: try agentd manager --help\n", err)
@@ -148,10 +148,15 @@ func managerSettings(f managerFlags, environ []string) (config.Settings, error) 
 	}
 	set, err := config.Read(source)
 	if f.manifest != "" { // SETTING-10: the flag is nearer to whoever starts the program
-		set.ManifestPath = f.manifest
+		set.ManifestPath, set.ManifestAt = f.manifest, ""
 	}
 	if f.executors != "" {
 		set.Executors = f.executors
+	}
+	if err == nil && set.ManifestAt != "" {
+		if err = manager.CheckManifest(set.ManifestPath); err != nil {
+			err = fmt.Errorf("%s: %w", set.ManifestAt, err) // SETTING-1: it is the file that is wrong
+		}
 	}
 	return set, err
 }

@@ -82,8 +82,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 	showVersion := flags.Bool("version", false, "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return exitClean
+		return tell(stdout, stderr, usage)
 	case err != nil:
 		fmt.Fprintf(stderr, "agentd: %v\nagentd: try --help\n", err)
 		return exitUsage
@@ -91,8 +90,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 		fmt.Fprintf(stderr, "agentd: unexpected argument %q\nagentd: try --help\n", flags.Arg(0))
 		return exitUsage
 	case *showVersion:
-		fmt.Fprintf(stdout, "agentd %s\n", version)
-		return exitClean
+		return tell(stdout, stderr, "agentd "+version+"\n")
 	}
 	set, warnings, err := readSettings(environ)
 	if err != nil {
@@ -117,6 +115,16 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 		return exitFailed
 	}
 	return exitClean // PROG-9: an end that was asked for is no failure
+}
+
+// tell prints what was asked for and returns the exit code. PROG-15: what nobody
+// got was not printed.
+func tell(stdout, stderr io.Writer, text string) int {
+	if _, err := io.WriteString(stdout, text); err != nil {
+		fmt.Fprintf(stderr, "agentd: cannot write to the standard output: %v\n", err)
+		return exitFailed
+	}
+	return exitClean
 }
 
 // listenHint says what to do about an address that cannot be had.

@@ -28,14 +28,22 @@ type reader struct {
 // SETTING-1: file, line and key, since the reader of the message has nothing else to go by.
 // SETTING-4: not the value, since it may be a secret from the environment.
 func (r *reader) wrong(n *yaml.Node, key, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: key %q: %w", r.path, n.Line, key, fmt.Errorf(format, args...))
+	return fmt.Errorf("%s: %w", r.at(n, key), fmt.Errorf(format, args...))
+}
+
+// at says where a value stands.
+func (r *reader) at(n *yaml.Node, key string) string {
+	if key == "" {
+		return fmt.Sprintf("%s:%d", r.path, n.Line)
+	}
+	return fmt.Sprintf("%s:%d: key %q", r.path, n.Line, key)
 }
 
 // each hands the values of a map to the takers of their keys.
 func (r *reader) each(n *yaml.Node, prefix string, takers map[string]taker) error {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
-		return r.wrong(n, strings.TrimSuffix(prefix, "."), "it is not a map")
+		return r.wrong(n, strings.TrimSuffix(prefix, "."), "it is not a map of keys")
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -84,6 +92,18 @@ func (r *reader) text(to *string) taker {
 		text, err := r.scalar(n, key)
 		if err == nil && to != nil {
 			*to = text
+		}
+		return err
+	}
+}
+
+// filePath stores a path, which must not be empty.
+func (r *reader) filePath(to *string) taker {
+	return func(n *yaml.Node, key string) error {
+		err := r.text(to)(n, key)
+		if err == nil && *to == "" {
+			// SETTING-1: an unset variable is the likely cause, and no path is meant by it.
+			err = r.wrong(n, key, "it is empty: name a path, and look whether each variable in it is set")
 		}
 		return err
 	}

@@ -6,8 +6,10 @@
 package settings
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"math/big"
@@ -34,6 +36,7 @@ const (
 type Settings struct {
 	LogLevel        slog.Level          // default info
 	ManifestPath    string              // empty: no manifest, so only literal versions resolve
+	ManifestAt      string              // file, line and key of ManifestPath; empty: it stands in no file
 	Executors       string              // directory of executors: <dir>/<name>/bin/genvm
 	Permits         Permits             // the pool and what a run costs
 	Retention       time.Duration       // life of an ended run; default 5 minutes
@@ -101,14 +104,23 @@ func Read(s Source) (Settings, error) {
 
 // parse enters a file's text into the settings.
 func (set *Settings) parse(path string, text []byte, s Source) error {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return fmt.Errorf("cannot read the configuration %q: %w", path, err)
-	}
-	if doc.Kind == 0 {
+	var doc, more yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	err := documents.Decode(&doc)
+	if err == io.EOF {
 		return nil // an empty file sets nothing
 	}
+	if err != nil {
+		return fmt.Errorf("cannot read the configuration %q: %w", path, err)
+	}
 	r := &reader{path: path, source: s}
+	switch err := documents.Decode(&more); {
+	case err == nil:
+		// SETTING-1: half of a file that is passed over is a setting that is lost.
+		return fmt.Errorf("%s:%d: it is a second document: put all keys into one", path, more.Line)
+	case err != io.EOF:
+		return fmt.Errorf("cannot read the configuration %q: %w", path, err)
+	}
 	root := doc.Content[0]
 	if root.Tag == "!!null" {
 		return nil
@@ -127,9 +139,12 @@ func (set *Settings) keys(r *reader) map[string]taker {
 		"blocking_threads": r.number(1, maxCost, nil),
 		"log_disable":      r.text(nil),
 
-		"log_level":           r.level(&set.LogLevel),
-		"manifest_path":       r.text(&set.ManifestPath),
-		"executors":           r.text(&set.Executors),
+		"log_level": r.level(&set.LogLevel),
+		"manifest_path": func(n *yaml.Node, key string) error {
+			set.ManifestAt = r.at(n, key)
+			return r.filePath(&set.ManifestPath)(n, key)
+		},
+		"executors":           r.filePath(&set.Executors),
 		"execution_retention": r.duration(&set.Retention),
 		"max_message_bytes":   r.number(1, 1<<40, &set.MaxMessageBytes),
 		"strict_results":      r.flag(&set.StrictResults),

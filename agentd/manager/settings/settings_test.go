@@ -46,10 +46,13 @@ modules:
 `))
 	total := 32
 	want := Settings{
-		LogLevel: slog.LevelDebug, ManifestPath: "/exe/m-v1.2.3.yaml", Executors: "/e",
+		LogLevel: slog.LevelDebug, ManifestPath: "/exe/m-v1.2.3.yaml", ManifestAt: got.ManifestAt, Executors: "/e",
 		Permits:   Permits{Total: &total, PerGiB: big.NewRat(3, 2), Sync: 5, Nondet: 9},
 		Retention: 90 * time.Second, MaxMessageBytes: 1000, StrictResults: true,
 		Modules: map[string][]string{"llm": {"/bin/llm", "--key", "x"}, "web": {"/exe/web"}},
+	}
+	if !strings.HasSuffix(got.ManifestAt, `manager.yaml:6: key "manifest_path"`) {
+		t.Errorf("the manifest is said to stand at %q", got.ManifestAt)
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, error %v; want %+v", got, err, want)
@@ -85,7 +88,12 @@ func TestWrongSettingsSayWhere(t *testing.T) {
 	for text, want := range map[string]string{
 		"log_level: info\npermit: {}":                `:2: key "permit": it is unknown`,
 		"log_level: info\n\nlog_level: info":         `:3: key "log_level": it is there twice`,
-		"[a]":                                        `:1: key "": it is not a map`,
+		"[a]":                                        `:1: it is not a map of keys`,
+		"executors: \"\"":                            `:1: key "executors": it is empty`,
+		"\nexecutors: ${ENV[UNSET]}":                 `:2: key "executors": it is empty`,
+		"manifest_path: ${ENV[UNSET]}":               `:1: key "manifest_path": it is empty`,
+		"threads: 1\n---\nthreads: 2\n":              `:2: it is a second document`,
+		"threads: 1\n---\n\"x":                       "cannot read the configuration",
 		"log_level: loud":                            `:1: key "log_level"`,
 		"log_level: [info]":                          `"log_level": it is not a string`,
 		"\nexecution_retention: 5":                   `:2: key "execution_retention": it is not a string`,

@@ -52,10 +52,10 @@ func (w *watch) parts(effects []interval) []part {
 		if name == "" {
 			continue
 		}
-		if o.Kind == Run {
-			if specs[name] == nil {
-				specs[name] = &spec{}
-			}
+		if o.Kind == Run && specs[name] == nil {
+			specs[name] = &spec{}
+		}
+		if o.Kind == Run && (!o.Known() || o.Answer.Code == "") {
 			specs[name].runs = append(specs[name].runs, o)
 		}
 		switch {
@@ -63,7 +63,7 @@ func (w *watch) parts(effects []interval) []part {
 			add(name, o.Client, entry{op: o, half: finds}, o.Call, until(o))
 		case !o.Known() && (o.Kind == Cancel || o.Kind == Ack):
 		default:
-			add(name, o.Client, entry{op: o, over: w.over[o]}, o.Call, until(o))
+			add(name, o.Client, entry{op: o, over: w.over[o], shut: o.Kind == Run && w.shutBefore(o)}, o.Call, until(o))
 		}
 	}
 	for _, e := range effects {
@@ -163,7 +163,9 @@ func (w *watch) assemble(entries map[string][]porcupine.Operation, specs map[str
 }
 
 // admission is the part of a shutdown: the run requests of its boot, which it
-// ends to take. Nothing couples it to the runs that were taken.
+// ends to take. Nothing couples it to the runs that were taken. A repeat is taken
+// at any time, so of the requests that got one id that which was sent first had
+// to come before: if any of them did, it can have.
 func (w *watch) admission() []part {
 	var all []porcupine.Operation
 	for i := range w.h.Operations {
@@ -172,7 +174,7 @@ func (w *watch) admission() []part {
 		if o.Kind == Shutdown {
 			half = closes
 		}
-		if o.Kind == Shutdown || o.Kind == Run && o.Known() && w.h.boot(o) == len(w.h.Boots)-1 {
+		if o.Kind == Shutdown || o.Kind == Run && o.Known() && w.h.boot(o) == len(w.h.Boots)-1 && !w.repeats(o) {
 			all = append(all, porcupine.Operation{ClientId: o.Client + 1, Input: entry{op: o, half: half}, Call: o.Call, Return: until(o)})
 		}
 	}
@@ -181,6 +183,18 @@ func (w *watch) admission() []part {
 	}
 	s := &spec{}
 	return []part{{"admission", all, histories.Search(state{}, s.silent, s.apply)}}
+}
+
+// repeats reports whether another request can have made the run that a request
+// was given, and can have been earlier.
+func (w *watch) repeats(o *Operation) bool {
+	if o.Answer.Code != "" || o.Bare {
+		return false
+	}
+	return slices.ContainsFunc(w.h.Operations, func(p Operation) bool {
+		same := p.Kind == Run && !p.Bare && p.Token == o.Token && p.Cut != CutBefore && w.h.boot(&p) == w.h.boot(o)
+		return same && p.Call < o.Call && (!p.Known() || p.Answer.Code == "" && p.Answer.Run == o.Answer.Run)
+	})
 }
 
 // partOf is the part that an operation is in, "" if it is judged without one: it
@@ -192,8 +206,8 @@ func (w *watch) partOf(o *Operation) string {
 		return ""
 	case o.Kind != Run:
 		return w.partition(boot, o.Run)
-	case o.Known() && o.Answer.Code != "", o.Bare && !o.Known():
-		return "" // refused, which is of the admission; or nobody knows which
+	case o.Bare && (!o.Known() || o.Answer.Code != ""):
+		return "" // nobody knows which; or refused, which is of the admission
 	case o.Bare:
 		return named(boot, o.Answer.Run, bareOwner)
 	}

@@ -39,6 +39,7 @@ type entry struct {
 	half half
 	told *Told
 	over bool // of a run request: the run had ended when it was found
+	shut bool // of a run request: a shutdown may have refused it
 }
 
 // Label is the entry in a drawing.
@@ -120,6 +121,10 @@ var codes = map[manager.Answer]string{
 // partition, or one that nobody ever heard of.
 func (p *spec) run(s state, e entry) []state {
 	o, atomic := e.op, manager.Atomic{}
+	if o.Known() && o.Answer.Code != "" {
+		// MGR-3: a shutdown refuses what would be a new run, and no repeat.
+		return when(!atomic.Known(s.Object), s)
+	}
 	if atomic.Known(s.Object) {
 		ok := !o.Known() || o.Answer.Run*idStep == s.Object.ID
 		return when(ok && (!e.over || ended(s.Object)), s)
@@ -139,6 +144,9 @@ func (p *spec) run(s state, e entry) []state {
 		kind = manager.Invalid
 	}
 	var out []state
+	if !o.Known() && e.shut {
+		out = append(out, s)
+	}
 	for _, id := range candidates {
 		if next, ok := atomic.Start(s.Object, kind, id); ok {
 			out = append(out, state{next, slices.Index(p.runs, o), false})

@@ -13,7 +13,7 @@ import (
 
 // quickKnobs make a judge that waits in vain give up soon.
 var quickKnobs = Knobs{
-	LineBytes: 1 << 20, Lines: 1000, Flood: 500, Amplify: 1 << 20, Turns: 100, Pages: 300, Settle: 3 * time.Second, Limit: 10 * time.Second,
+	LineBytes: 1 << 20, Lines: 1000, Flood: 500, Turns: 100, Pages: 300, Settle: 3 * time.Second, Limit: 10 * time.Second,
 }
 
 func rowByID(t *testing.T, id string, names ...string) Row {
@@ -72,6 +72,22 @@ func defused(b []byte) [][]byte {
 	if err != nil || h.Method != msp.MethodRun || calldata.Valid(payload) == nil {
 		return [][]byte{b}
 	}
+	return emptied(h)
+}
+
+// defusedAny does so with each run request that is refused.
+func defusedAny(b []byte) [][]byte {
+	h, payload, err := msp.ParseHeader(b)
+	if err != nil || h.Method != msp.MethodRun {
+		return [][]byte{b}
+	}
+	if _, err := msp.ParseRequest(h.Method, payload); err == nil {
+		return [][]byte{b}
+	}
+	return emptied(h)
+}
+
+func emptied(h msp.Header) [][]byte {
 	good, err := runWith(h.Request, "bucket_totals", []byte{0x05})
 	if err != nil {
 		return nil
@@ -133,7 +149,8 @@ func TestLiesTurnRowsRed(t *testing.T) {
 		})}, false},
 		{rowByID(t, "W8", "late: an ending on the same connection"), "an ending waits behind pages", lie{relay: true, down: later(mostAhead + 50)}, false},
 		{rowByID(t, "M1", "129 arrays in one another"), "a bomb is taken", lie{relay: true, up: each(defused)}, false},
-		{rowByID(t, "M2", "arguments of no byte"), "more arguments than can be are taken", lie{relay: true, up: onRun(func(r *msp.RunRequest) {
+		{rowByID(t, "M2", "arguments of no byte"), "more elements than have room are taken", lie{relay: true, up: each(defusedAny)}, false},
+		{rowByID(t, "M2", "short arguments to the limit"), "more arguments than can be are taken", lie{relay: true, up: onRun(func(r *msp.RunRequest) {
 			r.ExtraArgs = r.ExtraArgs[:min(len(r.ExtraArgs), 1)]
 		})}, false},
 		{rowByID(t, "M4", "unknown methods, read late"), "some messages are lost", lie{relay: true, up: losing}, false},

@@ -54,7 +54,6 @@ type Knobs struct {
 	LineBytes int64         // of a log line without an end; 1 GiB
 	Lines     int           // of a log of short lines; 1000000
 	Flood     int           // messages of one flood; 20000
-	Amplify   int64         // bytes of a message of many small values; 4 MiB
 	Turns     int           // connections that come and go; 10000
 	Pages     int           // artifact pages asked for at once; 10000
 	Prompt    time.Duration // most that a control reply may take beside bulk; 0: it is measured and not judged
@@ -68,7 +67,6 @@ func (k Knobs) withDefaults() Knobs {
 	orElse(&k.LineBytes, 1<<30)
 	orElse(&k.Lines, 1_000_000)
 	orElse(&k.Flood, 20_000)
-	orElse(&k.Amplify, 4<<20)
 	orElse(&k.Turns, 10_000)
 	orElse(&k.Pages, 10_000)
 	orElse(&k.Settle, 10*time.Second)

@@ -71,7 +71,7 @@ var commandKnobs = Knobs{LineBytes: 64 << 20, Lines: 50_000, Turns: 1000, Pages:
 // down.
 var insideKnobs = Knobs{
 	MaxMessage: 1 << 20, Linger: 200 * time.Millisecond, Limit: 30 * time.Second,
-	LineBytes: 16 << 20, Lines: 10_000, Flood: 2000, Amplify: 128 << 10, Turns: 400, Pages: 200,
+	LineBytes: 16 << 20, Lines: 10_000, Flood: 2000, Turns: 400, Pages: 200,
 }
 
 // asCommand starts the command for one row.

@@ -142,15 +142,19 @@ func bombRows() []Row {
 		},
 	}, {
 		ID: "M2", Name: "messages whose values take many times their bytes",
-		Expect:       "handed on or refused, and what they took is given back",
-		Requirements: []string{"EXECUTOR-17"},
-		// An element of one byte is a slice or a string in memory, and an argument a pointer more.
-		Ceiling: func(k Knobs) int64 { return 128*k.Amplify + 128<<20 },
+		Expect:       "handed on, or malformed_frame ahead of the memory for them; what they took is given back",
+		Requirements: []string{"CALLDATA-24", "EXECUTOR-17", "SOCKET-15"},
+		Ceiling:      func(k Knobs) int64 { return 12*k.MaxMessage + 64<<20 },
 		Cases: []Case{
-			{"integers of one byte", amplify("bucket_totals", "\x01", true)},
-			{"results of no byte", amplify("leader_nondet_results", "\x03", true)},
-			{"greetings of no byte", amplify("host_hello_data", "\x03", true)},
-			{"arguments of no byte", amplify("extra_args", "\x04", false)},
+			{"integers of one byte", refusedAs("bucket_totals", func(room int64) []byte { return many(room, "\x01") })},
+			{"results of no byte", refusedAs("leader_nondet_results", func(room int64) []byte { return many(room, "\x03") })},
+			{"greetings of no byte", refusedAs("host_hello_data", func(room int64) []byte { return many(room, "\x03") })},
+			{"arguments of no byte", refusedAs("extra_args", func(room int64) []byte { return many(room, "\x04") })},
+			{"gas of short names", refusedAs("gas_data", shortNames)},
+			{"as many integers as may be", amplify("bucket_totals", "\x01", func(int64) int64 { return 65_000 }, 0)},
+			{"as many arguments as may be", amplify("extra_args", "\x04", func(int64) int64 { return 65_000 }, 9)},
+			{"short results to the limit", amplify("leader_nondet_results", "\x63twelve bytes", func(room int64) int64 { return room / 13 }, 0)},
+			{"short arguments to the limit", amplify("extra_args", "\x74fourteen bytes", func(room int64) int64 { return room / 15 }, 23)},
 		},
 	}}
 }
@@ -279,11 +283,12 @@ func innerBomb(bomb func(n int64) []byte, look bool) func(c *peer, max int64) er
 // machine with the usual limit of a stack (execve(2)).
 const maxArguments = 6 << 20
 
-// amplify runs with a field of as many elements as the knob says; works says that
-// such a run can be started whatever their number.
-func amplify(field, element string, works bool) func(context.Context, *probe) error {
-	return inWith(func(_ context.Context, p *probe, c *peer) error {
-		b, err := runWith(8, field, many(p.Knobs.Amplify, element))
+// amplify runs with a field of as many elements as it may have. Each is an
+// argument of that many bytes with its pointer; 0: it is none.
+func amplify(field, element string, count func(room int64) int64, argument int64) func(context.Context, *probe) error {
+	return withMax(func(c *peer, max int64) error {
+		n := count(max - 4096)
+		b, err := runWith(8, field, many(n, element))
 		if err != nil {
 			return err
 		}
@@ -295,9 +300,20 @@ func amplify(field, element string, works bool) func(context.Context, *probe) er
 		if err != nil {
 			return err
 		}
-		if (ev.Finished != nil) != (works || 9*p.Knobs.Amplify < maxArguments) {
+		if (ev.Finished != nil) != (argument*n < maxArguments) {
 			return fmt.Errorf("ended as %s", ev.Kind())
 		}
 		return c.ack(id)
 	})
+}
+
+// shortNames is a map of entries with names of four octets and empty values.
+func shortNames(room int64) []byte {
+	n := min(room/6, 1<<24)
+	b := number(nil, uint64(n), tagMap)
+	for i := range n {
+		// Seven bits each make text, in the order of the numbers.
+		b = append(b, 4, byte(i>>21)&0x7f, byte(i>>14)&0x7f, byte(i>>7)&0x7f, byte(i)&0x7f, tagString)
+	}
+	return b
 }

@@ -37,6 +37,7 @@ type executorLog struct {
 	at     int      // index of the oldest record of a full newest
 
 	lines, bytes int // mode disabled: what came
+	size         int // bytes of the line that has not ended yet, the cut ones included
 }
 
 // Write takes bytes of the log. It never fails: an executor must not be held
@@ -60,6 +61,7 @@ func (l *executorLog) Write(p []byte) (int, error) {
 
 // extendLocked adds to the line. Where the log is bounded, so is the line.
 func (l *executorLog) extendLocked(part []byte) {
+	l.size += len(part)
 	if !boundedLog(l.mode) {
 		l.line = append(l.line, part...)
 		return
@@ -77,17 +79,17 @@ func (l *executorLog) endLineLocked() {
 	if len(line) > 0 { // EXECUTOR-24
 		l.keepLocked(record(line, !l.cut))
 	}
-	l.line, l.cut = l.line[:0], false
+	l.line, l.cut, l.size = l.line[:0], false, 0
 }
 
 func (l *executorLog) keepLocked(rec []byte, lv level) {
 	switch {
 	case !l.mode.AtLeast(msp.DebugSafe):
 		l.lines++
-		l.bytes += len(rec)
+		l.bytes += l.size
 		if l.lines <= maxForwarded {
-			// EXECUTOR-27: the size and the level, because a line may hold anything of a contract's.
-			l.log.Log(context.Background(), lv.slog(), "executor log line", "executor_level", string(lv), "bytes", len(rec))
+			// EXECUTOR-27: the size of the line, which its record may exceed, and the level, because a line may hold anything of a contract's.
+			l.log.Log(context.Background(), lv.slog(), "executor log line", "executor_level", string(lv), "bytes", l.size)
 		}
 	case boundedLog(l.mode) && len(l.newest) == safeRecords: // EXECUTOR-22: the oldest makes room
 		l.newest[l.at] = rec

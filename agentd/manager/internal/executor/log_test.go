@@ -145,7 +145,7 @@ func TestDisabledLogShowsNoContent(t *testing.T) {
 	if strings.Contains(own.String(), "hunter2") {
 		t.Error("the manager's log holds what the executor logged")
 	}
-	told, levels := 0, map[string]int{}
+	told, levels, sizes := 0, map[string]int{}, []int{}
 	for line := range strings.Lines(own.String()) {
 		var r struct {
 			Msg, Level    string
@@ -160,12 +160,16 @@ func TestDisabledLogShowsNoContent(t *testing.T) {
 		case "executor log line":
 			told++
 			levels[r.Level+" "+r.ExecutorLevel]++
+			sizes = append(sizes, r.Bytes)
 			if r.GenvmID != 1 || r.Bytes == 0 {
 				t.Errorf("line %s", line)
 			}
 		case "executor log lines not told one by one":
 			told += r.Lines
 		}
+	}
+	if len(sizes) < 2 || sizes[0] != len(`{"level":"error","secret":"hunter2"}`) || sizes[1] != len("hunter2") {
+		t.Errorf("the lines have %v bytes", sizes[:min(len(sizes), 2)])
 	}
 	if told != 302 || levels["ERROR error"] != 1 || levels["INFO info"] != 1 || levels["DEBUG debug"] != maxForwarded-2 {
 		t.Errorf("%d lines were told, by level %v", told, levels)

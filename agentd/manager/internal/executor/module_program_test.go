@@ -15,7 +15,7 @@ import (
 // each line of a run with its name, the run and the line, and counts them. kind
 // says how it misbehaves: "good", "silent" (never ready), "ends" (before it is
 // ready), "deaf" (it takes no runs), "stubborn" (it outlives its control
-// socket).
+// socket), "mute" (it reports no run).
 func moduleProgram(kind string) int {
 	config, err := io.ReadAll(os.Stdin)
 	if err != nil || kind == "ends" || os.Args[len(os.Args)-1] != "--control-fd=3" {
@@ -29,7 +29,7 @@ func moduleProgram(kind string) int {
 	f.Close()
 	control := conn.(*net.UnixConn)
 	if kind != "silent" {
-		fmt.Fprint(control, `{"ready":true}`)
+		fmt.Fprintf(control, `{"ready":true,"metrics":%v}`, kind == "good")
 	}
 	if kind == "deaf" || kind == "stubborn" {
 		select {}
@@ -58,6 +58,9 @@ func moduleProgram(kind string) int {
 			lines := 0
 			for in := bufio.NewScanner(f); in.Scan(); lines++ {
 				fmt.Fprintf(f, "%s %s %d %v %s\n", os.Args[1], config, about.Run, about.TxID, in.Text())
+			}
+			if kind == "mute" {
+				return
 			}
 			fmt.Fprintf(control, `{"run":%d,"metrics":{"lines":%d,"seconds":1.5}}`, about.Run, lines)
 		}()

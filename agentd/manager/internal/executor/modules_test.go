@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"microvms/agentd/api/msp"
 	"microvms/agentd/calldata"
 	"microvms/agentd/execution"
@@ -279,4 +281,27 @@ func TestDeafModuleHoldsUpNobody(t *testing.T) {
 		h.release()
 	}
 	t.Error("a program that takes nothing took 1000 runs")
+}
+
+// TestModuleWithoutMetrics has a module that announces no report and sends none:
+// the end of a run waits for it a moment, and not to the end of the linger.
+func TestModuleWithoutMetrics(t *testing.T) {
+	t.Attr("requirement", "EXECUTOR-49")
+	for kind, want := range map[string]string{"mute": "", "good": `{"lines":0,"seconds":1.5}`} {
+		m := newModules(t, kind, nil)
+		startBoth(t, m)
+		h, fd, err := m.connect(LLM, 7, &hostData{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Close(fd); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		if got := h.program.metrics(ctx, 7); string(got) != want || ctx.Err() != nil {
+			t.Errorf("%s: metrics %q, %v; want %q", kind, got, ctx.Err(), want)
+		}
+		cancel()
+		h.release()
+	}
 }

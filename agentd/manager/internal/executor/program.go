@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,10 @@ import (
 
 // maxControlBytes is the longest message that a module's program may send.
 const maxControlBytes = 65536
+
+// metricsWait is how long a run's end waits for the report of a program that
+// announced none.
+const metricsWait = 250 * time.Millisecond
 
 var (
 	errModuleEnded  = errors.New("its program ended before it was ready")
@@ -34,6 +39,7 @@ type program struct {
 	ended   chan struct{} // closed when its status was collected
 
 	readyOnce sync.Once
+	announced bool // it said with ready that it reports each run; set before ready is closed
 	mu        sync.Mutex
 	reports   map[runs.ID]*moduleReport // of the runs that use it
 }
@@ -140,7 +146,10 @@ func (p *program) listen() {
 			continue
 		}
 		if msg.Ready {
-			p.readyOnce.Do(func() { close(p.ready) })
+			p.readyOnce.Do(func() {
+				p.announced = string(msg.Metrics) == "true"
+				close(p.ready)
+			})
 		}
 		if msg.Run != nil {
 			p.told(*msg.Run, msg.Metrics)
@@ -220,9 +229,16 @@ func (p *program) metrics(ctx context.Context, id runs.ID) json.RawMessage {
 	if !ok {
 		return nil
 	}
+	late := make(chan struct{})
+	if !p.announced {
+		// EXECUTOR-49: nothing says that a report is under way, and each run's end would wait for it.
+		timer := p.modules.cfg.Clock.AfterFunc(metricsWait, func() { close(late) })
+		defer timer.Stop()
+	}
 	select {
 	case <-r.told:
 	case <-p.ended:
+	case <-late:
 	case <-ctx.Done():
 	}
 	p.mu.Lock()

@@ -81,9 +81,9 @@ func (f *Front) setPermits(w http.ResponseWriter, r *http.Request) error {
 	if !digits(string(request.Permits)) {
 		return errors.New("permits must be an integer of 0 or more") // ADMIN-14
 	}
-	n, err := strconv.ParseInt(string(request.Permits), 10, 32)
+	n, err := strconv.ParseUint(string(request.Permits), 10, 32)
 	if err != nil {
-		return errors.New("permits must be below 2^31")
+		return errors.New("permits must be below 2^32")
 	}
 	// ADMIN-13: a pool in which the dearest run does not fit would hold it for ever.
 	if int(n) >= max(f.SyncCost, f.NondetCost) {

@@ -100,6 +100,8 @@ func TestManifestRefused(t *testing.T) {
 		"no version":     {"executor_versions:\n  latest: {available_after: 2024-01-01T00:00:00Z}\n", "line 2: version \"latest\""},
 		"two numbers":    {"executor_versions:\n  v1.0: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
 		"empty suffix":   {"executor_versions:\n  v1.0.0-: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"path suffix":    {"executor_versions:\n  v1.0.0-/../../x: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"dotted suffix":  {"executor_versions:\n  v1.0.0-a..b: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
 		"sign":           {"executor_versions:\n  v1.+0.0: {available_after: 2024-01-01T00:00:00Z}\n", "32 bits"},
 		"beyond 32 bits": {"executor_versions:\n  v4294967296.0.0: {available_after: 2024-01-01T00:00:00Z}\n", "32 bits"},
 		"no time":        {"executor_versions:\n  v1.0.0: {}\n", "available_after"},

@@ -16,7 +16,8 @@ type Version struct{ Major, Minor, Patch uint32 }
 func ParseVersion(text string) (Version, error) {
 	number, pre, suffixed := strings.Cut(strings.TrimPrefix(text, "v"), "-")
 	parts := strings.Split(number, ".")
-	if len(parts) != 3 || suffixed && pre == "" {
+	// EXECUTOR-9: the text is a directory's name, and nothing else may be made of it.
+	if len(parts) != 3 || suffixed && (pre == "" || strings.Trim(pre, suffixLetters) != "" || strings.Contains(pre, "..")) {
 		return Version{}, fmt.Errorf("%q is not of the form vX.Y.Z or vX.Y.Z-pre", text)
 	}
 	var n [3]uint32
@@ -29,6 +30,10 @@ func ParseVersion(text string) (Version, error) {
 	}
 	return Version{n[0], n[1], n[2]}, nil
 }
+
+// suffixLetters are those of a pre-release suffix (Semantic Versioning 2.0.0,
+// item 9).
+const suffixLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-"
 
 // Compare orders versions by major, minor and patch number.
 func (v Version) Compare(w Version) int {

@@ -60,6 +60,37 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// A request that repeats the token of a known run is no new run: it gets the id,
+// and the end of the run, while others are refused.
+func TestRepeatDuringShutdown(t *testing.T) {
+	t.Attr("requirement", "MGR-3")
+	t.Attr("requirement", "MGR-4")
+	t.Attr("requirement", "MGR-24")
+	w := newWorld(t, Config{}, trace.RunFinish)
+	first, early, late, other := newConn(), newConn(), newConn(), newConn()
+	w.run(first, order{token: "a"})
+	first.hears(t, "id 1", "started 1")
+	down := make(chan error, 1)
+	go func() { down <- w.table.Shutdown(context.Background()) }()
+	w.gate.arrived(t, trace.RunFinish, 1) // it was stopped, and its end is not told yet
+	w.run(early, order{token: "a"})
+	early.hears(t, "id 1", "started 1")
+	token := "b"
+	for _, s := range []Spec{{}, {Token: &token}} {
+		if err := w.table.Run(context.Background(), s, other, func(ID) { t.Error("a reply") }); err != ErrShuttingDown {
+			t.Errorf("Run of a new one = %v", err)
+		}
+	}
+	w.gate.open(trace.RunFinish)
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+	first.hears(t, "id 1", "started 1", "finished 1 shutdown")
+	early.hears(t, "id 1", "started 1", "finished 1 shutdown")
+	w.run(late, order{token: "a"})
+	late.hears(t, "id 1", "finished 1 shutdown")
+}
+
 // A shutdown that may not wait tells what is known, and says that it did not
 // wait: whether the exit is not observed yet, or the report is not there.
 func TestShutdownGivesUp(t *testing.T) {

@@ -119,16 +119,14 @@ func New(c Config) *Table {
 // Run accepts a run, or finds the known run of its token, and calls reply with
 // the id before anything is delivered to sub. reply is called with the table's
 // lock held: it must queue the answer and return. sub is subscribed; nil: nobody
-// is. It returns ErrShuttingDown or the error of ctx, and then calls nothing.
+// is. It returns the error of ctx, or ErrShuttingDown for a
+// run that is new, and then calls nothing.
 func (t *Table) Run(ctx context.Context, s Spec, sub Subscriber, reply func(ID)) error {
 	if err := t.pass(ctx, trace.RunAccept, 0); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closing {
-		return ErrShuttingDown // MGR-24
-	}
 	var r *run
 	if s.Token != nil {
 		// MGR-3, MGR-28: one critical section from the look to the insertion, so
@@ -136,6 +134,9 @@ func (t *Table) Run(ctx context.Context, s Spec, sub Subscriber, reply func(ID))
 		r = t.tokens[*s.Token]
 	}
 	known := r != nil
+	if !known && t.closing {
+		return ErrShuttingDown // MGR-24: after the look-up, because a repeat asks how its run ended
+	}
 	if !known {
 		r = t.acceptLocked(s)
 	}
