@@ -395,7 +395,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestLostOutputFails has what was asked for go to a file that takes nothing.
 func TestLostOutputFails(t *testing.T) {
-	t.Attr("requirement", "PROG-15")
+	t.Attr("requirement", "PROG-16")
 	for _, args := range [][]string{{"--help"}, {"--version"}, {"manager", "--help"}} {
 		var stderr strings.Builder
 		if code := run(t.Context(), args, nil, full{}, &stderr, untouched{}); code != exitFailed || !strings.Contains(stderr.String(), "standard output") {

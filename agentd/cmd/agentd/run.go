@@ -117,7 +117,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer, 
 	return exitClean // PROG-9: an end that was asked for is no failure
 }
 
-// tell prints what was asked for and returns the exit code. PROG-15: what nobody
+// tell prints what was asked for and returns the exit code. PROG-16: what nobody
 // got was not printed.
 func tell(stdout, stderr io.Writer, text string) int {
 	if _, err := io.WriteString(stdout, text); err != nil {

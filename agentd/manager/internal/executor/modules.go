@@ -71,7 +71,8 @@ type ModulesConfig struct {
 // The contract of a module's program: its standard input is the configuration
 // that it was started with, as JSON, then the end. Descriptor 3, which the last
 // argument --control-fd=3 names, is a socket of type SOCK_SEQPACKET. It sends the
-// message {"ready":true} there when it takes connections. For each run it
+// message {"ready":true} there when it takes connections, with "metrics":true when
+// it is going to report each run (EXECUTOR-49). For each run it
 // receives a message {"run":ID,"node_address":…,"tx_id":…} with one descriptor, a
 // stream socket whose other end is the executor's. When that has ended and the
 // run is accounted for it sends {"run":ID,"metrics":{…}}. The end of the control

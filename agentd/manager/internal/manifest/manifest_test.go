@@ -96,19 +96,20 @@ func TestPatternIsSearchedUnanchored(t *testing.T) {
 func TestManifestRefused(t *testing.T) {
 	t.Attr("requirement", "EXECUTOR-9")
 	for name, tc := range map[string]struct{ text, want string }{
-		"same number":    {"executor_versions:\n  v1.0.0: {available_after: 2024-01-01T00:00:00Z}\n  1.0.0-b: {available_after: 2024-01-01T00:00:00Z}\n", "line 3: version \"1.0.0-b\" has the same number as \"v1.0.0\""},
-		"no version":     {"executor_versions:\n  latest: {available_after: 2024-01-01T00:00:00Z}\n", "line 2: version \"latest\""},
-		"two numbers":    {"executor_versions:\n  v1.0: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
-		"empty suffix":   {"executor_versions:\n  v1.0.0-: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
-		"path suffix":    {"executor_versions:\n  v1.0.0-/../../x: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
-		"dotted suffix":  {"executor_versions:\n  v1.0.0-a..b: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
-		"sign":           {"executor_versions:\n  v1.+0.0: {available_after: 2024-01-01T00:00:00Z}\n", "32 bits"},
-		"beyond 32 bits": {"executor_versions:\n  v4294967296.0.0: {available_after: 2024-01-01T00:00:00Z}\n", "32 bits"},
-		"no time":        {"executor_versions:\n  v1.0.0: {}\n", "available_after"},
-		"bad time":       {"executor_versions:\n  v1.0.0: {available_after: yesterday}\n", "RFC 3339"},
-		"no map":         {"executor_versions: [v1.0.0]\n", "line 1"},
-		"missing":        {"executors: {}\n", "missing"},
-		"no YAML":        {"a: [", "line"},
+		"same number":     {"executor_versions:\n  v1.0.0: {available_after: 2024-01-01T00:00:00Z}\n  1.0.0-b: {available_after: 2024-01-01T00:00:00Z}\n", "line 3: version \"1.0.0-b\" has the same number as \"v1.0.0\""},
+		"no version":      {"executor_versions:\n  latest: {available_after: 2024-01-01T00:00:00Z}\n", "line 2: version \"latest\""},
+		"two numbers":     {"executor_versions:\n  v1.0: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"empty suffix":    {"executor_versions:\n  v1.0.0-: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"path suffix":     {"executor_versions:\n  v1.0.0-/../../x: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"slash in suffix": {"executor_versions:\n  v1.0.0-a/b: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"dotted suffix":   {"executor_versions:\n  v1.0.0-a..b: {available_after: 2024-01-01T00:00:00Z}\n", "vX.Y.Z"},
+		"sign":            {"executor_versions:\n  v1.+0.0: {available_after: 2024-01-01T00:00:00Z}\n", "32 bits"},
+		"beyond 32 bits":  {"executor_versions:\n  v4294967296.0.0: {available_after: 2024-01-01T00:00:00Z}\n", "32 bits"},
+		"no time":         {"executor_versions:\n  v1.0.0: {}\n", "available_after"},
+		"bad time":        {"executor_versions:\n  v1.0.0: {available_after: yesterday}\n", "RFC 3339"},
+		"no map":          {"executor_versions: [v1.0.0]\n", "line 1"},
+		"missing":         {"executors: {}\n", "missing"},
+		"no YAML":         {"a: [", "line"},
 	} {
 		if _, err := Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v; want one with %q", name, err, tc.want)
