@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // builtin gives the codecs of the package's own types.
@@ -297,10 +296,6 @@ func byteArray(t reflect.Type) codec {
 // firstElements is how many elements a slice of unknown content begins with.
 const firstElements = 16
 
-// growth is by what a slice that is full grows: little is copied, and what is
-// left over is small beside the rest.
-const growth = 4
-
 func slice(t reflect.Type, elem *codec) codec {
 	return codec{
 		encode: func(w *Writer, v reflect.Value) error { return encodeElements(w, v, elem) },
@@ -330,14 +325,6 @@ func slice(t reflect.Type, elem *codec) codec {
 			return nil
 		},
 	}
-}
-
-// grown is a full slice with more room, for at most n elements. Grow of the
-// library would round that up.
-func grown(v reflect.Value, n int) reflect.Value {
-	more := reflect.MakeSlice(v.Type(), v.Len(), min(n, growth*v.Len()))
-	reflect.Copy(more, v)
-	return more
 }
 
 func encodeElements(w *Writer, v reflect.Value, elem *codec) error {
@@ -372,49 +359,6 @@ func array(t reflect.Type, elem *codec) codec {
 			}
 			r.leave()
 			return nil
-		},
-	}
-}
-
-// entryBytes is about what an entry takes in a map that is filled in half.
-func entryBytes(t reflect.Type) uintptr { return 2*(t.Key().Size()+t.Elem().Size()) + wordBytes }
-
-const wordBytes = 8
-
-func mapCodec(t reflect.Type, elem *codec) codec {
-	return codec{
-		encode: func(w *Writer, v reflect.Value) error {
-			if err := w.Map(v.Len()); err != nil {
-				return err
-			}
-			keys := v.MapKeys()
-			// CALLDATA-2: strings compare as bytes, which is the order that is wanted.
-			slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
-			for _, key := range keys {
-				if err := w.Key(key.String()); err != nil {
-					return err
-				}
-				if err := elem.encode(w, v.MapIndex(key)); err != nil {
-					return inKey(err, key.String())
-				}
-			}
-			w.Leave()
-			return nil
-		},
-		decode: func(r *Reader, v reflect.Value) error {
-			v.Set(reflect.MakeMap(t))
-			value := reflect.New(t.Elem()).Elem()
-			return r.Map(func(key string) error {
-				if err := r.take(r.pos, 1, entryBytes(t)); err != nil {
-					return err
-				}
-				value.SetZero()
-				if err := elem.decode(r, value); err != nil {
-					return err
-				}
-				v.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), value)
-				return nil
-			})
 		},
 	}
 }

@@ -65,30 +65,6 @@ type Reader struct {
 // NewReader reads the value that data holds. Data must not change meanwhile.
 func NewReader(data []byte) *Reader { return &Reader{data: data, left: allowance(data, Slack)} }
 
-// What decoding may take for elements, entries and pointers, in octets: PerOctet
-// for each of the input, and Slack, or AnySlack for a value without a type. What
-// strings and bytes hold comes on top, and is never more than the input.
-const (
-	PerOctet = 2
-	Slack    = 1 << 20
-	AnySlack = 16 << 20
-)
-
-func allowance(data []byte, slack uint64) uint64 { return PerOctet*uint64(len(data)) + slack }
-
-// take counts n things of size octets each, ahead of the memory for them.
-//
-// CALLDATA-24: an element of one octet is a word or four in memory, so without
-// this one message would cost many times its length.
-func (r *Reader) take(at, n int, size uintptr) error {
-	cost := uint64(n) * uint64(size)
-	if cost > r.left {
-		return r.fault(at, TooLarge, "the elements take more memory than %d octets for each of the value's", PerOctet)
-	}
-	r.left -= cost
-	return nil
-}
-
 func (r *Reader) fault(at int, f Fault, format string, args ...any) error {
 	return &Error{Fault: f, Offset: at, Detail: fmt.Sprintf(format, args...)}
 }
