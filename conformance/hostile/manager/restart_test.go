@@ -83,7 +83,9 @@ func (l *tally) one(ctx context.Context, s *msclient.Session, r *msp.RunRequest)
 	if n != 1 || ev.Finished == nil {
 		return false, fmt.Errorf("ending %d of %v is %s", n, f.ID(), ev.Kind())
 	}
-	return true, f.Ack(ctx)
+	// By the session, which waits for the next manager and learns that the run is
+	// gone; the follower would make one try.
+	return true, s.Ack(ctx, f.ID())
 }
 
 // TestKilledUnderLoad kills the manager in the middle of a load and starts it
