@@ -56,7 +56,7 @@ func (w *wire) upgrade() error {
 	if err != nil {
 		return fmt.Errorf("cannot ask for an upgrade: %w", err)
 	}
-	r, err := http.ReadResponse(w.in, &http.Request{Method: http.MethodGet})
+	r, err := http.ReadResponse(w.in, &http.Request{Method: http.MethodGet}) //nolint:bodyclose // an upgrade has none
 	if err != nil {
 		return fmt.Errorf("cannot read the answer to an upgrade: %w", err)
 	}

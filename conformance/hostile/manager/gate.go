@@ -87,5 +87,5 @@ func (g *gate) close() {
 	for _, conn := range g.conns {
 		conn.Close()
 	}
-	os.RemoveAll(g.dir)
+	_ = os.RemoveAll(g.dir) // what stays behind of a temporary folder harms nobody
 }

@@ -100,7 +100,7 @@ func besideStopped(ctx context.Context, p *probe) error {
 		}
 	}
 	c.Close()
-	<-sent
+	_ = <-sent // the close is what ended it
 	return p.prompt("a control reply beside a client that reads nothing", spans)
 }
 

@@ -26,7 +26,6 @@ type lie struct {
 	message func(l *liar, h msp.Header, payload []byte) [][]byte
 	text    func(answer string) string // of HTTP answers
 	words   string                     // of the failure
-	config  string                     // which configuration shows it; empty: one run, settled
 }
 
 // liar is the proxy of one manager.
@@ -143,7 +142,7 @@ func readHead(r *bufio.Reader) (head string, length int, upgraded bool, err erro
 		line, err := r.ReadString('\n')
 		head += line
 		upgraded = upgraded || strings.HasPrefix(line, "HTTP/1.1 101 ")
-		fmt.Sscanf(strings.ToLower(line), "content-length: %d", &length)
+		_, _ = fmt.Sscanf(strings.ToLower(line), "content-length: %d", &length)
 		if err != nil || line == "\r\n" {
 			return head, length, upgraded, err
 		}

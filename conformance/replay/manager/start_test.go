@@ -240,7 +240,7 @@ func startBinary(binary, dir string, o Options) (*Manager, error) {
 		return nil, errors.Join(err, cmd.Wait(), <-read, errors.New(stderr.String()))
 	}
 	killed := false
-	m.Stop = sync.OnceFunc(func() { cmd.Process.Signal(syscall.SIGTERM) })
+	m.Stop = sync.OnceFunc(func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	m.Kill = func() { killed = true; cmd.Process.Kill() }
 	m.Wait = func(ctx context.Context) error {
 		defer os.RemoveAll(dir)

@@ -32,7 +32,7 @@ func NewWorkshop(program string) (*Workshop, error) {
 	}
 	children, err := child.Listen()
 	if err != nil {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir) // the reason is told, a folder that stays is not
 		return nil, err
 	}
 	return &Workshop{dir: dir, program: program, children: children}, nil

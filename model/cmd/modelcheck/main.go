@@ -123,7 +123,7 @@ func command(ctx context.Context, suites []model.Suite, args []string, stdout, s
 	}()
 	var cli commandLine
 	parser, err := kong.New(&cli, kong.Name("modelcheck"), kong.Writers(stdout, stderr),
-		kong.Description("Explores the models of the daemon and judges their properties. Exit code: 0 holds, 1 violated, 2 usage, 3 inconclusive."),
+		kong.Description("Explores the models of the daemon and the manager and judges their properties. Exit code: 0 holds, 1 violated, 2 usage, 3 inconclusive."),
 		kong.Exit(func(c int) { panic(exitStatus(c)) }), kong.Vars{"version": "modelcheck " + version}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic("modelcheck: internal error: " + err.Error())
